@@ -48,8 +48,8 @@ from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.start_command import note_crawl
 
-ServingMetrics = Callable[[Path], contextlib.AbstractAsyncContextManager[None]]
-"""Serves the metrics of the job in a folder until the end of a `with` block."""
+Beside = contextlib.AbstractAsyncContextManager[None]
+"""A part of its own that runs in the loop of the crawl, such as the server of its metrics."""
 
 FINISHED = (
     "the crawl is paused at its finish, and there is nothing to do: new seeds, imported URIs, replayed dead letters or "
@@ -68,7 +68,8 @@ def crawl(
     command: str = "",
     config: Path | None = None,
     options: Sequence[str] = (),
-    metrics: ServingMetrics | None = None,
+    beside: Sequence[Beside] = (),
+    awaits: Callable[[], bool] | None = None,
 ) -> int:
     """Start or continue the crawl in a job folder; return the exit code.
 
@@ -78,16 +79,18 @@ def crawl(
 
     `paused`: fetch nothing until `budgetfrontier resume`. `adopt`: continue a crawl of another name. `command` is the
     command that runs the crawl again, for the closing summary, and `config` the file of the settings, for reports, with
-    the other `options` of the command; `metrics` answers scrapes while it runs. Raises the errors of `Frontier.open`,
-    StorageFull, SettingsError if the folder contains another crawl, and ScopeChanged if the crawl was paused because
-    its changed scope would disregard many queued URIs.
+    the other `options` of the command. `beside` is entered while it runs, and it is not over while `awaits` returns
+    that something is about to be added. Raises the errors of `Frontier.open`, StorageFull, SettingsError if the folder
+    contains another crawl, and ScopeChanged if the crawl was paused because its changed scope would disregard many
+    queued URIs.
     """
     paused, adopt = arguments.flag(paused, "paused"), arguments.flag(adopt, "adopt")
     with interrupts() as heard, progress or ProgressDisplay() as shown:
         try:
             return Job(
                 as_settings(settings) or Settings(), folder, progress=shown, interrupts=heard, paused=paused,
-                adopt=adopt, command=command, config=config, options=options, metrics=metrics,
+                adopt=adopt, command=command, config=config, options=options, beside=beside,
+                awaits=awaits,
             ).run()  # fmt: skip
         except KeyboardInterrupt:
             if heard.count < 2:  # the KeyboardInterrupt came from elsewhere
@@ -111,9 +114,10 @@ class Job:
         command: str,
         config: Path | None,
         options: Sequence[str],
-        metrics: ServingMetrics | None,
+        beside: Sequence[Beside],
+        awaits: Callable[[], bool] | None,
     ) -> None:
-        self._metrics = metrics
+        self._beside, self._awaits = beside, awaits
         self._settings, self._folder, self._progress, self._interrupts = settings, folder, progress, interrupts
         self._paused, self._adopt, self._command = paused, adopt, command
         self._config, self._options = config, options
@@ -162,8 +166,18 @@ class Job:
         return 0 if begun and self._loop.stop is not StopReason.FORCED else 1
 
     async def _crawl(self) -> None:
-        async with self._metrics(self._folder) if self._metrics else contextlib.nullcontext():
+        async with contextlib.AsyncExitStack() as stack:
+            for one in self._beside:
+                await stack.enter_async_context(one)
             await self._loop.run()
+
+    def _awaits_more(self) -> bool:
+        """Return whether a crawl that has nothing left is not over; resume it if it has paused at its finish since."""
+        awaits, frontier = self._awaits is not None and self._awaits(), self._frontier
+        if frontier.state is CrawlState.PAUSED and frontier.summary().queued:
+            frontier.resume(reason=crawl_states.MORE_TO_CRAWL, who="crawl")
+            return True
+        return awaits
 
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
         frontier = self._folder / "frontier"
@@ -222,6 +236,7 @@ class Job:
             most_visits=self._most_visits,
             lease_ttl=lease_ttl(self._settings),
             on_stop=robots.stop_waiting if robots else None,
+            awaits=self._awaits_more,
         )
 
     def on_commit(self, frontier: Frontier) -> None:

@@ -81,6 +81,8 @@ class CrawlParts(NamedTuple):
     """A function that is called repeatedly once the run is to end, so that visits do not wait for long."""
     on_visited: Callable[[Lease], None] | None = None
     """A function that is called when a visit has ended, maybe long before its lease is finished."""
+    awaits: Callable[[], bool] | None = None
+    """A function that returns whether something is about to be added, so that the crawl is not over yet."""
 
 
 class MainLoop:
@@ -111,6 +113,7 @@ class MainLoop:
         self._reporting: asyncio.Task[None] | None = None
         self._interval = min(LONGEST_SLEEP, max(SHORTEST_SLEEP, settings.frontier.commit_interval))
         self._ttl, self._on_stop, self._on_visited = parts.lease_ttl, parts.on_stop, parts.on_visited
+        self._awaits = parts.awaits
 
     async def run(self) -> None:
         """Crawl until nothing is left to do or there is a reason to stop; then end visits in flight, and commit."""
@@ -251,10 +254,16 @@ class MainLoop:
         self._wake.clear()
 
     def _has_ended(self) -> bool:
+        if self.stop is not StopReason.NONE:
+            return True
         state = self._frontier.state
+        if state is CrawlState.TERMINATED:
+            return True
         if state is CrawlState.PAUSED:
-            return self.stop is not StopReason.NONE or self._frontier.summary().pause_reason == crawl_states.FINISH
-        return self.stop is not StopReason.NONE or state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED)
+            over = self._frontier.summary().pause_reason == crawl_states.FINISH
+        else:
+            over = state in (CrawlState.NEW, CrawlState.FINISHED)
+        return over and not (self._awaits and self._awaits())
 
     def _run_periodic_tasks(self) -> None:
         now, progress, limits = time.monotonic(), self._progress, self._limits

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
@@ -18,6 +18,7 @@ from budgetfrontier.reports import listings, queue_rows
 from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.reports.layout import EXACT, ListingLayout
 from budgetfrontier.reports.overview import ORDER, Overview
+from budgetfrontier.reports.wrong_now import PresentProblem
 from budgetfrontier.rules.group_limits import GroupState
 from budgetfrontier.rules.verdict import is_hung, process_line
 from budgetfrontier.storage.group_listing import GroupsListed
@@ -89,15 +90,17 @@ def render(
     now: float | None = None,
     overview: Overview | None = None,
     layout: ListingLayout = EXACT,
+    wrong: Sequence[PresentProblem] = (),
 ) -> str:
     """Return the report, with at most `limit` queues in each section and times relative to `now` (epoch seconds).
 
     `overview` has its own limit; it is given if the queues were gathered before and `report` does not have them. With
-    the width of a terminal in `layout`, queues are tables that fit into it, instead of Heritrix's lines.
+    the width of a terminal in `layout`, queues are tables that fit into it, instead of Heritrix's lines. `wrong` is the
+    list of present problems: see `reports.wrong_now`.
     """
     now = time.time() if now is None else now
     overview = overview or Overview(limit).gather(report.queues)
-    lines = list(_fitted((*_head(report), *_stats(report), *_queues(report, overview)), layout))
+    lines = list(_fitted((*_head(report, wrong), *_stats(report), *_queues(report, overview)), layout))
     lines += _section(f"{overview.limit} LONGEST QUEUES", overview.longest(overview.limit), now, layout)
     for state in ORDER:
         shown = overview.listed(state)
@@ -120,7 +123,7 @@ def _fitted(lines: Iterable[str], layout: ListingLayout) -> Iterator[str]:
         yield from layout.wrapped(line)
 
 
-def _head(report: Report) -> Iterator[str]:
+def _head(report: Report, wrong: Sequence[PresentProblem]) -> Iterator[str]:
     yield f"Frontier report - {time.strftime('%Y%m%d%H%M', time.gmtime(report.generated))}"
     yield f" Job being crawled: {clean(report.crawl)}"
     yield f" Crawl state: {state_line(report)}"
@@ -129,6 +132,8 @@ def _head(report: Report) -> Iterator[str]:
     yield f" Verdict: {clean(found.text)}"
     if found.remedy:
         yield f"   $ {clean(found.remedy)}"
+    for problem in wrong:
+        yield f" Wrong now: {clean(problem.text)}"
 
 
 def _stats(report: Report) -> Iterator[str]:

@@ -29,7 +29,7 @@ from budgetfrontier.tools.cli.server_options import (
 )
 
 if TYPE_CHECKING:
-    from budgetfrontier.crawler.job import ServingMetrics
+    from budgetfrontier.crawler.job import Beside
     from budgetfrontier.reports.metrics_server import MetricsServer
     from budgetfrontier.settings import Settings
 
@@ -99,16 +99,23 @@ def crawl(args: argparse.Namespace) -> int:
     options = metrics_words(args) + ([ANYBODY] if args.allow_anybody else [])
     folder = args.job or Path(folder_name(settings.crawl))
     warn_of_adjustments(settings, folder)
+    from budgetfrontier.crawler.progress import ProgressDisplay
+    from budgetfrontier.tools.cli.action_directory import ActionDirectory
+
+    progress = ProgressDisplay()
+    actions = ActionDirectory(folder, say=progress.say, warn=progress.warn)
     with metrics_server(args) as metrics, _rare_collections():
         return job.crawl(
             settings,
             folder,
+            progress=progress,
             paused=args.paused,
             adopt=args.adopt,
             command=again(words + options, settings),
             config=args.config,
             options=options,
-            metrics=None if metrics is None else _serving_metrics(metrics),
+            beside=[actions.watched(), *([] if metrics is None else [_serving(metrics, folder)])],
+            awaits=actions.has_files,
         )
 
 
@@ -155,7 +162,7 @@ def _rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _serving_metrics(server: MetricsServer) -> ServingMetrics:
+def _serving(server: MetricsServer, folder: Path) -> Beside:
     from budgetfrontier.reports import metrics
 
-    return lambda folder: server.serving(metrics.of_job(folder).answer)
+    return server.serving(metrics.of_job(folder).answer)

@@ -115,7 +115,7 @@ class ImportTotals:
             return
         if form == "json":
             counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
-            print(json.dumps(counts | {"seen": seen, "dead": dead}))
+            print(json.dumps(counts | {"seen": seen, "dead": dead, "audit": self.counts.audit}))
             return
         if dry_run:
             note(_UNCHECKED)

@@ -163,7 +163,9 @@ def report(args: argparse.Namespace, operator: CrawlOperator) -> None:
         elif args.format == "text":
             most = 20 if args.limit is None else args.limit
             head, overview, _ = operator.overview(most, all_states=args.all)
-            out.write(text.render(head, overview=overview, layout=layout_for(sys.stdout, wide=args.wide)))
+            wrong = wrong_now(operator.path, head.totals, overview.spend())
+            layout = layout_for(sys.stdout, wide=args.wide)
+            out.write(text.render(head, overview=overview, layout=layout, wrong=wrong))
         else:
             head = _write_queues(args, operator, out)
     if head.state in (CrawlState.RUNNING, CrawlState.PAUSING) and (sentence := operator.stopped()):

@@ -56,6 +56,14 @@ class Counts:
     dead: int = 0
     unknown: int = 0
     """URIs of commands that have not ended, or were not committed."""
+    audit: list[int] = field(default_factory=list)
+    """The ids of the first and the last command in the audit; a crawl in partitions has none of it there."""
+
+    def count(self, op: str, entry: AuditEntry) -> None:
+        """Add the results of a command by its entry in the audit. Raises FrontierError if it was refused."""
+        audit.check(entry)
+        self._note([entry.id])
+        self.add(op, _to_tally(entry.effect))
 
     def add(self, op: str, tally: Tally) -> None:
         """Add the results of a command. Of one that schedules nothing, the tally has refusals only."""
@@ -71,6 +79,11 @@ class Counts:
         self.seen += other.seen
         self.dead += other.dead
         self.unknown += other.unknown
+        self._note(other.audit)
+
+    def _note(self, entries: list[int]) -> None:
+        self.audit += entries
+        del self.audit[1:-1]
 
 
 def submit(
@@ -94,7 +107,7 @@ def submit(
         counts.unknown = size
         entry = common.steer(args, op, details, patiently=True)
         counts.unknown = 0
-        counts.add(op, _tally(entry))
+        counts.count(op, entry)
 
 
 def _apply(
@@ -130,7 +143,7 @@ def _count_committed(op: str, done: list[tuple[int, AuditEntry]], counts: Counts
     """Count commands, and empty the list of them."""
     for size, entry in done:
         counts.unknown -= size
-        counts.add(op, _tally(entry))
+        counts.count(op, entry)
     done.clear()
 
 
@@ -152,12 +165,6 @@ def submit_to_cluster(
         finally:
             counts.unknown -= tally.added + tally.duplicate + tally.full + tally.invalid
             counts.add(op, tally)
-
-
-def _tally(entry: AuditEntry) -> Tally:
-    """Return the counts of a command. Raises FrontierError if it was refused."""
-    audit.check(entry)
-    return _to_tally(entry.effect)
 
 
 def as_argument(uri: CrawlUri) -> str | dict[str, Any] | bytes:

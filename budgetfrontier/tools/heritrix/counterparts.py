@@ -231,7 +231,8 @@ INSTEAD: Mapping[str, str] = {
     "DiskSpaceMonitor.monitorPaths": "the disks of the job's folder, its logs and its WARC files are looked at",
     "DiskSpaceMonitor.monitorConfigPaths": "the disks of the job's folder, its logs and its WARC files are looked at",
     "CrawlMetadata.operatorFrom": "write the header From under fetch.requests",
-    "ActionDirectory.actionDir": "`budgetfrontier import` adds URIs to a running crawl",
+    "ActionDirectory.actionDir": "the folder is JOB/action",
+    "ActionDirectory.doneDir": "the folder is JOB/action/done",
     "FetchHTTP.ignoreCookies": "cookies that a host sets are never kept",
     "FetchHTTP.maxFetchKBSec": "the bandwidth of a fetch is not limited",
 }

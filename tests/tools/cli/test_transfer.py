@@ -62,7 +62,11 @@ def test_import_of_json_lines(job: Path, tmp_path: Path, cli: Cli) -> None:
     listed.write_text("\n".join(map(json.dumps, lines)) + "\n{not json\n")
     answer = cli("import", job, listed, "--format", "json")
     counts = {"added": 4, "duplicate": 0, "invalid": 4, "full": 0, "seen": 0, "dead": 0, "reasons": {"json": 4}}
-    assert json.loads(answer.out) == counts
+    told = json.loads(answer.out)
+    with Reader(job / "frontier") as reader:
+        newest = max(reader.audit(), key=lambda entry: entry.id)
+    assert told.pop("audit") == [newest.id] and newest.command == "schedule"
+    assert told == counts
     assert f"{listed}:4: unknown field 'colour'" in answer.err
     assert f"{listed}:5: " in answer.err and f"{listed}:6: no url" in answer.err and f"{listed}:8: " in answer.err
     second, first = pending(job, "new.test")

@@ -1,0 +1,218 @@
+"""The action directory of a job: files that are put into JOB/action are applied while the job is crawled.
+
+Each file is applied by the command for its kind, in a process of its own, which gives its commands to the crawl as any
+other process does: a list of a million URLs holds nothing up. A file that is being applied when the process ends stays,
+and is applied again by the next run: URIs are known by then, and adjustments set the same values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from budgetfrontier.core.units import format_time
+from budgetfrontier.reports.action_results import ACTION, DONE, ERROR, RESULT
+from budgetfrontier.reports.format import clean
+from budgetfrontier.storage.modes import make_folder
+from budgetfrontier.storage.whole_files import atomic_file
+from budgetfrontier.tools.cli.exits import EXIT_CODES, OK
+
+KINDS = {".seeds": ("import", "--seeds"), ".urls": ("import",), ".adjust.yaml": ("adjust",)}
+"""The endings of names, each perhaps followed by .gz, and the command that takes such a file."""
+WHO = "action"
+"""The name in the audit of who gave the commands."""
+SCAN_EVERY = 1.0
+"""Seconds between two looks into the folder: a file is complete if its size and time are the same in both."""
+_LONGEST_NAME = 180  # bytes of a name that are part of others, which have at most 255
+_MOST_MESSAGES = 1000  # lines of a command that are kept
+_GRACE = 10.0  # seconds that a command has to end after an interrupt
+
+
+class _Stamp(NamedTuple):
+    """The properties of a file by which a change is noticed."""
+
+    inode: int
+    size: int
+    mtime: int
+
+
+class _Ran(NamedTuple):
+    """A command that has ended."""
+
+    line: str
+    code: int
+    out: bytes
+    messages: list[str]
+
+
+class ActionDirectory:
+    """The folder `action` of a job, whose files are applied as long as `watched` is entered.
+
+    `say` and `warn` print a line about what was done.
+    """
+
+    def __init__(self, job: Path, *, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
+        self._job, self._folder, self._done = job, job / ACTION, job / ACTION / DONE
+        self._say, self._warn = say, warn
+        self._seen: dict[str, _Stamp] = {}
+        """The files at the last look."""
+        self._left: dict[str, _Stamp] = {}
+        """The files that are not taken until they change: nothing takes them, or they could not be moved."""
+        self._watching: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<ActionDirectory {self._folder}>"
+
+    def has_files(self) -> bool:
+        """Return whether a file waits or is being applied: a crawl does not end before."""
+        if self._watching is None or self._watching.done():
+            return False
+        return any(kind_of(name) is not None and self._left.get(name) != stamp for name, stamp in self._files())
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Apply files within the block. The one that is being applied at its end stays for the next time."""
+        self._watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            self._watching.cancel()
+            [ended] = await asyncio.gather(self._watching, return_exceptions=True)
+            if isinstance(ended, Exception):
+                self._warn(f"files in {self._folder} were not taken to the end: {ended!r}")
+
+    async def _watch(self) -> None:
+        try:
+            make_folder(self._folder, like=self._job)
+        except OSError as error:
+            self._warn(f"files for actions are not taken: {error}")
+            return
+        while True:
+            for name in self.complete():
+                await self._take(name)
+            await asyncio.sleep(SCAN_EVERY)
+
+    def complete(self) -> list[str]:
+        """Look into the folder; return the files that have not changed since the last look, by name."""
+        before, self._seen = self._seen, dict(self._files())
+        return [
+            name
+            for name, stamp in sorted(self._seen.items())
+            if before.get(name) == stamp and self._left.get(name) != stamp
+        ]
+
+    def _files(self) -> Iterator[tuple[str, _Stamp]]:
+        """Yield the files of the folder. A hidden one is one that somebody is about to rename."""
+        with suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if not entry.name.startswith(".") and entry.is_file():
+                        stat = entry.stat()
+                        yield entry.name, _Stamp(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+    async def _take(self, name: str) -> None:
+        """Apply a file, and move it to those that are done, with its result beside it."""
+        command, stamp = kind_of(name), self._seen[name]
+        if command is None:
+            self._left[name] = stamp
+            self._warn(f"{self._folder / name}: nothing takes it; names end in {', '.join(KINDS)}, perhaps with .gz")
+            return
+        began = time.time()
+        try:
+            make_folder(self._done, like=self._folder)
+            ran = await self._run(name, command)
+            self._tell(name, ran, self._put_away(name, stamp, ran, began))
+        except OSError as error:
+            self._left[name] = stamp
+            self._warn(f"{self._folder / name} is not taken until it changes: {error}")
+
+    async def _run(self, name: str, command: tuple[str, ...]) -> _Ran:
+        """Run the command that takes a file. It is interrupted if this is cancelled."""
+        op, *options = command
+        file = os.fspath(self._folder / name)
+        source = ["--file", file] if op == "adjust" else [file, *options]
+        about = ["--format", "json", "--who", WHO, "--reason", f"{ACTION}/{clean(name)}"]
+        words = [op, os.fspath(self._job), *source, *about]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "budgetfrontier", *words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is handled by this process alone
+        )
+        try:
+            out, messages = await process.communicate()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        assert process.returncode is not None
+        lines = messages.decode(errors="replace").splitlines()[:_MOST_MESSAGES]
+        return _Ran(shlex.join(["budgetfrontier", *words]), process.returncode, out, lines)
+
+    def _put_away(self, name: str, stamp: _Stamp, ran: _Ran, began: float) -> Path:
+        """Write the result, then move the file, unless it has changed meanwhile; return the result's path."""
+        short = os.fsdecode(os.fsencode(name)[:_LONGEST_NAME])
+        to = self._done / f"{short}.{format_time(began, '%Y%m%dT%H%M%SZ')}"
+        result = {
+            "file": clean(name),
+            "command": clean(ran.line),
+            "exit_code": ran.code,
+            "meaning": EXIT_CODES.get(ran.code, "it was ended by a signal" if ran.code < 0 else ""),
+            "began": format_time(began),
+            "ended": format_time(time.time()),
+            "result": _decoded(ran.out),
+            "messages": ran.messages,
+        }
+        path = to.with_name(to.name + (RESULT if ran.code == OK else ERROR))
+        with atomic_file(path) as written:
+            written.write(json.dumps(result, indent=1).encode("utf-8", "replace") + b"\n")
+        if dict(self._files()).get(name) == stamp:
+            (self._folder / name).rename(to)
+        return path
+
+    def _tell(self, name: str, ran: _Ran, result: Path) -> None:
+        file = self._folder / name
+        if ran.code == OK:
+            self._say(f"{file}: applied; {result} has the result")
+        else:
+            why = ran.messages[-1].removeprefix("budgetfrontier: ") if ran.messages else f"exit code {ran.code}"
+            self._warn(f"{file}: {why}; {result} has all messages")
+
+
+def kind_of(name: str) -> tuple[str, ...] | None:
+    """Return the command that takes a file of this name, with its options; None if none does.
+
+    >>> kind_of("2026-11.seeds"), kind_of("traps.adjust.yaml.gz"), kind_of("notes.txt")
+    (('import', '--seeds'), ('adjust',), None)
+    """
+    plain = name.removesuffix(".gz")
+    return next((command for ending, command in KINDS.items() if plain.endswith(ending)), None)
+
+
+def _decoded(out: bytes) -> Any:
+    """Return the JSON that a command has printed; None if there is none."""
+    try:
+        return json.loads(out)
+    except ValueError:
+        return None
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Interrupt a process, and kill it if it does not end."""
+    with suppress(ProcessLookupError):  # it has just ended
+        process.send_signal(signal.SIGINT)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                await process.communicate()
+                return
+        process.kill()
+    await process.wait()
