@@ -32,8 +32,7 @@ LONGEST = 30 * DAY
 SPAN_WORDS = {"1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
 SPANS = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
 """The times that can be looked at, in seconds."""
-POINTS = 96
-"""Points of a curve."""
+_POINTS = {"1h": 60, "1d": 96, "7d": 84, "30d": 90}  # of a curve: of minutes, quarters of an hour, two and eight hours
 
 RATES = ("figure", "count", "per_hour", "before", "yesterday", "low", "high")
 RATES_DROP = ("low", "high")
@@ -78,13 +77,13 @@ def curves_of(rows: Sequence[SeriesRow], now: float, span: str = "", figures: Se
     """Return the curves of the time until now; without a span, of an hour or a day, as that holds all. O(rows)."""
     length = SPANS[span := span or fitting(rows, now)]
     found = window(rows, now - length, now)
-    drawn = curves(rows, now - length, now, POINTS)
+    drawn = curves(rows, now - length, now, _POINTS[span])
     return Curves(
         span,
         now,
         found.seconds,
         [Curve(name, found.rates.get(name), drawn[name]) for name in figures],
-        levels(rows, lambda row: row.queued, now - length, now),
+        levels(rows, lambda row: row.queued, now, span),
     )
 
 
@@ -93,14 +92,12 @@ def fitting(rows: Sequence[Totals], now: float) -> str:
     return "1h" if not rows or rows[0].time >= now - HOUR else "1d"
 
 
-def levels(
-    rows: Sequence[SeriesRow], level: Callable[[SeriesRow], int], since: float, until: float
-) -> list[float | None]:
-    """Return a level of the totals at POINTS equal distances of a time; None before the first row."""
+def levels(rows: Sequence[SeriesRow], level: Callable[[SeriesRow], int], now: float, span: str) -> list[float | None]:
+    """Return a level of the totals at the end of each part of a span until now; None before the first row."""
     found: list[float | None] = []
-    at, last, length = 0, None, (until - since) / POINTS
-    for point in range(1, POINTS + 1):
-        while at < len(rows) and rows[at].time <= since + point * length:
+    at, last, length = 0, None, SPANS[span] / _POINTS[span]
+    for before in reversed(range(_POINTS[span])):
+        while at < len(rows) and rows[at].time <= now - before * length:
             last, at = level(rows[at]), at + 1
         found.append(last)
     return found

@@ -16,7 +16,8 @@ from budgetfrontier.reports.overview import SpendDistribution
 _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
 _MANY_DEAD = 0.05  # of the URIs that have ended: a share worth a warning
-_LEVELS = ("bad", "warn", "good")
+LEVELS = ("bad", "warn", "good")
+"""The levels of verdicts and of problems, the worst first."""
 
 
 class PresentProblem(NamedTuple):
@@ -34,7 +35,7 @@ class PresentProblem(NamedTuple):
 
 def worst(levels: Iterable[str]) -> str:
     """Return the worst of the levels of a verdict and of problems."""
-    return min(levels, key=_LEVELS.index)
+    return min(levels, key=LEVELS.index)
 
 
 def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | None) -> list[PresentProblem]:

@@ -220,9 +220,12 @@ def _with_spread(count: float, seconds: float, low: float | None, high: float | 
 def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> dict[str, list[float | None]]:
     """Return the hourly rates of each figure in `points` equal parts of a time, None where nothing is known.
 
+    A crawl that ran for less than LEAST in a part counts as if it had run so long, or all of a shorter part.
+
     The change between two rows is spread evenly over the time between them, as in `window`. O(rows + points).
     """
     length = (until - since) / points
+    least = min(length, LEAST)
     seconds = [0.0] * points
     counts = {name: [0.0] * points for name in FIGURES}
     for begin, end, ran, changes in _intervals(rows):
@@ -235,6 +238,6 @@ def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> d
             for name, change in changes.items():
                 counts[name][point] += change * inside
     return {
-        name: [count / ran * 3600 if ran else None for count, ran in zip(found, seconds, strict=True)]
+        name: [count / max(ran, least) * 3600 if ran else None for count, ran in zip(found, seconds, strict=True)]
         for name, found in counts.items()
     }

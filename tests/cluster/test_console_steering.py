@@ -18,9 +18,9 @@ from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
-from budgetfrontier.tools.console.pages import audit
 from budgetfrontier.tools.console.pages.partitioned import PAGES
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
+from budgetfrontier.tools.console.query import Query
 from tests.cluster.workers import running
 from tests.support import PATIENCE, token_file, until
 
@@ -75,7 +75,8 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
         status, _, place = await do("/steer", headers={}, **pause)
         assert (status, place[:10]) == (303, "/-/sign-in")
         assert (await do("/steer", headers={"Authorization": "Bearer other"}, **pause))[0] == 401
-        assert "Give a reason" in (await do("/steer", op="pause"))[1]
+        _, _, shown = await do("/steer", op="pause")
+        assert "Give a reason" in (await do("/steer", step="apply", dry_run=shown, seen="0"))[1]
         assert "not a command that the console gives" in (await do("/steer", op="drop", reason="x", which="all"))[1]
         status, text, shown = await do("/steer", **pause)
         assert (status, "RUNNING" in text, "Apply: pause" in text) == (200, True, True)
@@ -108,13 +109,13 @@ def test_adjustments_are_listed_withdrawn_and_undone(console: Any) -> None:
         assert "queues that it matches</dt><dd>4</dd>" in text
         await do("/steer", step="apply", dry_run=shown, seen="0")
         _, text, _ = await do("/adjustments")
-        name = text.partition('name="id" value="')[2].partition('"')[0]
+        name = text.partition('value="[&#34;withdraw&#34;, &#34;')[2].partition("&#34;")[0]
         assert len(name) == 16
         _, text, shown = await do("/steer", op="withdraw", id=name, reason="too few")
         await do("/steer", step="apply", dry_run=shown, seen="0")
         assert "0 in force" in (await do("/adjustments"))[1]
         _, text, _ = await do("/audit")
-        undo = text.partition('name="id" value="')[2].partition('"')[0]
+        undo = text.partition('value="[&#34;undo&#34;, &#34;')[2].partition("&#34;")[0]
         assert ("Undo" in text, "0-1" in text) == (True, True)
         assert f"<small>entry {undo}" in (await do(f"/audit?id={undo}"))[1]
         _, text, shown = await do("/steer", op="undo", id=undo, reason="a mistake")
@@ -129,7 +130,7 @@ def test_adjustments_are_listed_withdrawn_and_undone(console: Any) -> None:
 def test_the_audit_goes_back_page_by_page_and_the_order_by_key_is_reversed(
     console: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "ROWS", 3)
+    monkeypatch.setattr(Query.__init__, "__kwdefaults__", {"target": "", "rows": 3})
 
     async def scenario(do: Do, operator: CrawlOwners) -> None:
         for number in range(5):

@@ -326,7 +326,7 @@ class Console:
         applies = forms.applies(form)
         shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
         read, again = (partial(each, partitions=not job.is_folder) for each in (forms.read, forms.again))
-        asked = shown.asked if shown else again(form) if applies else read(form)
+        asked = forms.with_reason(shown.asked, form) if shown else again(form) if applies else read(form)
         self._check_role(request, asked)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable

@@ -29,8 +29,10 @@ NOT_OF_PARTITIONS = ("replay", "drop")
 TOKEN = "csrf"
 """The field that every form of a browser has, see `access`."""
 APPLY = "apply"
-APPLIED = ("step", "dry_run", "seen", "back")
-"""The fields of the form that applies what a dry run has shown."""
+APPLIED = ("step", "dry_run", "seen", "back", "reason")
+"""The fields of the form that applies what a dry run has shown; a reason, if the dry run was without one."""
+ROW = "row"
+"""The field of a button beside a row: the command and its subject, as JSON."""
 _OF_ALL = ("op", "reason", "back", "step")
 
 Form = MultiMapping[str]
@@ -45,26 +47,61 @@ class SubmittedCommand(NamedTuple):
 
 
 def read(form: Form, *, partitions: bool = False) -> SubmittedCommand:
-    """Return the command of a form. Raises BadRequest for missing or wrong fields.
+    """Return the command of a form, for a dry run. Raises BadRequest for missing or wrong fields.
 
-    Of a crawl in `partitions`, entries of the audit have names instead of numbers.
+    The reason may follow when it is applied. Of a crawl in `partitions`, entries of the audit have names instead of
+    numbers.
     """
-    op = _op(form, partitions)
+    if ROW in form:
+        return _of_row(form, partitions)
+    op = _op(form.get("op", ""), partitions)
     check_names(form, (*_OF_ALL, *_FIELDS.get(op, ())))
-    reason = form.get("reason", "").strip()
-    if not reason:
-        raise BadRequest("Give a reason: the audit keeps it for whoever asks later.")
-    if len(reason) > LONGEST_REASON:
-        raise BadRequest(f"A reason has at most {LONGEST_REASON:,} characters.")
     args = _READ[op](form)
     if op in _OF_ENTRY:
-        args["id"] = _entry(form, op, partitions)
-    return _without_code(SubmittedCommand(op, args, reason))
+        args["id"] = _entry(form.get("id", ""), op, partitions)
+    return _without_code(SubmittedCommand(op, args, _reason(form)))
+
+
+def with_reason(asked: SubmittedCommand, form: Form) -> SubmittedCommand:
+    """Return a command that is to be applied with its reason. Raises BadRequest if neither form has one."""
+    reason = asked.reason or _reason(form)
+    if not reason:
+        raise BadRequest("Give a reason: the audit keeps it for whoever asks later.")
+    args = asked.args | ({"reason": reason} if asked.op == "pause" else {})
+    return SubmittedCommand(asked.op, args, reason)
+
+
+def _reason(form: Form) -> str:
+    reason = form.get("reason", "").strip()
+    if len(reason) > LONGEST_REASON:
+        raise BadRequest(f"A reason has at most {LONGEST_REASON:,} characters.")
+    return reason
+
+
+def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
+    """Return the command of a button beside a row: a command, a queue or an id, and a total budget for `adjust`."""
+    check_names(form, (ROW, "back", "step", "reason"))
+    values = _plain(form[ROW])
+    if not isinstance(values, list) or [*map(type, values)] not in ([str, str], [str, int], [str, str, int]):
+        raise BadRequest("This form is not one of the console.")
+    op, subject = _op(values[0], partitions), values[1]
+    args: dict[str, Any]
+    if op in _OF_ENTRY:
+        args = {"id": _entry(str(subject), op, partitions)} | ({"force": False} if op == "undo" else {})
+    elif op == "adjust" and len(values) == 3:
+        args = {"match": queues_match([subject]), "set": {"queue_total_budget": values[2]}}
+    elif op in ("replay", "drop"):
+        args = {"ids": [subject]}
+    elif op in ("retire", "unretire", "wake") and isinstance(subject, str):
+        args = {"queue": subject}
+    else:
+        raise BadRequest("This form is not one of the console.")
+    return SubmittedCommand(op, args, _reason(form))
 
 
 def again(form: Form, *, partitions: bool = False) -> SubmittedCommand:
     """Return the command of the form that applies a dry run. Its arguments are checked when it is applied."""
-    op, args = _op(form, partitions), _plain(form.get("args", ""))
+    op, args = _op(form.get("op", ""), partitions), _plain(form.get("args", ""))
     if not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
     check_names(form, (*_OF_ALL, "args"))
@@ -84,9 +121,8 @@ def check_names(form: Form, names: Collection[str]) -> None:
             raise BadRequest(f"{name[:40]!a} is no field of this form: {has}{did_you_mean(name, names) or '.'}")
 
 
-def _op(form: Form, partitions: bool) -> str:
-    """Return the command that a form names. Raises BadRequest if the console does not give it."""
-    op = form.get("op", "")
+def _op(op: str, partitions: bool) -> str:
+    """Return a command that the console gives. Raises BadRequest for any other."""
     if not _is_given(op, partitions):
         meant = did_you_mean(op, (one for one in _READ if _is_given(one, partitions)))
         raise BadRequest(f"{op[:40]!a} is not a command that the console gives{meant or '.'}")
@@ -161,9 +197,8 @@ def _ids(form: Form) -> dict[str, Any]:
     return {"ids": sorted(map(int, found))}
 
 
-def _entry(form: Form, op: str, partitions: bool) -> int | str:
+def _entry(text: str, op: str, partitions: bool) -> int | str:
     """Return the id of the entry that a command is about: its name in a crawl in partitions, else its number."""
-    text = form.get("id", "")
     if partitions and text.isascii() and text.replace("/", "").isalnum() and len(text) < 40:
         return text
     if not partitions and text.isascii() and text.isdigit() and len(text) < 19:
@@ -233,7 +268,7 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "unretire": _queue,
     "snooze": _snooze,
     "wake": _queue,
-    "pause": lambda form: {"reason": form.get("reason", "").strip() or "operator"},
+    "pause": lambda form: {"reason": _reason(form)},
     "resume": _nothing,
     "terminate": _nothing,
     "replay": _ids,

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from multidict import MultiMapping
 
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.reports.operators import Selection
 
 LIVE = "live"
 """The parameter of every page by which it asks for its live section."""
@@ -67,6 +69,15 @@ class Query:
         if len(value) > LONGEST:
             raise BadRequest(f"{name} has {len(value):,} characters; {LONGEST:,} are allowed")
         return value
+
+    def match(self, name: str) -> str:
+        """Return a pattern of queues; "" for all."""
+        match = self.text(name)
+        try:
+            Selection(match=match or None).test()
+        except SettingsError as error:
+            raise BadRequest(f"{name}: {error}") from None
+        return match
 
     def number(self, name: str, default: int, *, most: int, least: int = 0) -> int:
         """Return a whole number."""

@@ -246,7 +246,7 @@ def test_jobs_are_told_apart_by_name_and_folder_on_every_page(job: Path, tmp_pat
         shutil.copytree(job, folder)
     _, index = get(folders, "/")
     for name, folder in zip(("news", "news-3", "news-2"), folders, strict=True):
-        row = next(row for row in index.split("<tr>") if f'href="/{name}">{name}</a></th>' in row)
+        row = next(row for row in index.split("<tr ") if f'href="/{name}"><b>{name}</b></a>' in row)
         assert f">{folder}<" in row
         for path in ("", "/queues", "/queue/named.test", "/audit"):
             _, text = get(folders, f"/{name}{path}")
@@ -331,8 +331,10 @@ def test_the_jobs_page_has_the_verdict_on_each_and_the_worst_come_first(job: Pat
     assert [index.index(f'href="/{name}"') for name in ("killed", "job", "done")] == sorted(
         index.index(f'href="/{name}"') for name in ("killed", "job", "done")
     )
-    assert '<div class="verdict bad">No process runs this crawl: spider' in index and "was killed, or crashed" in index
-    assert '<div class="verdict">The crawl is finished' in index
+    rows = {name: index.partition(f'href="/{name}"')[2].partition("</tr>")[0] for name in ("killed", "job", "done")}
+    assert '<span class="level bad">' in rows["killed"] and "No process runs this crawl: spider" in rows["killed"]
+    assert "was killed, or crashed" in rows["killed"] and 'href="/job/retired"' in rows["job"]
+    assert '<span class="level good">' in rows["done"] and "The crawl is finished" in rows["done"]
 
 
 def killed(path: Path) -> None:

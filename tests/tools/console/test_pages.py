@@ -17,7 +17,7 @@ from budgetfrontier.tools.console import status_counts
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.log_files import LARGEST, before, log_files
 from budgetfrontier.tools.console.status_counts import StatusCounts
-from tests.tools.console.conftest import Client, get, visit
+from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 
 def test_retired_queues_are_a_work_list_in_their_order(job: Path) -> None:
@@ -58,12 +58,12 @@ def test_dead_letters_are_listed_by_reason_and_in_pages(job: Path) -> None:
         for n, lease in enumerate(frontier.lease(60)):
             frontier.finish(lease, Outcome.DEAD, reason="dns" if n % 2 else "timeout")
     _, text = get(job, "/dead-letters")
-    assert "61 dead letters" in text and text.count('<td class="tight">') == 50
+    assert "61 dead letters" in text and text.count('data-label="since"') == 50
     following = text.partition('rel="next" href="')[2].partition('"')[0]
     _, rest = get(job, following)
-    assert rest.count('<td class="tight">') == 11
+    assert rest.count('data-label="since"') == 11
     _, dns = get(job, "/dead-letters?reason=dns")
-    assert dns.count('<td class="tight">') == 30
+    assert dns.count('data-label="since"') == 30
     _, errors = get(job, "/errors")
     assert ">dns<" in errors and ">timeout<" in errors and ">poison<" in errors
 
@@ -195,7 +195,7 @@ def test_dead_letters_of_one_cause_are_one_group_whatever_their_hosts(job: Path)
     _, text = get(job, "/errors")
     assert "no address for (host): unknown" in text and "no address for gone1.test" not in text
     _, listed = get(job, "/dead-letters?reason=no+address+for+(host):+unknown")
-    assert listed.count('<td class="tight">') == 9
+    assert listed.count('data-label="since"') == 9
 
 
 @pytest.mark.parametrize("name", ["../frontier/data.mdb", "/etc/passwd", "..", "link", "pipe", "folder", "x%00y"])
@@ -324,3 +324,23 @@ def test_sheets_and_seeds_with_settings_are_sources_of_values(tmp_path: Path) ->
     assert "override 1: host:b.test" in get(job, "/queue/b.test")[1]
     text = get(job, "/queue/c.test")[1]
     assert "the seed http://c.test/: queue:c.test" in text and "sheet small: queue:c.test" in text
+
+
+def test_retired_queues_are_listed_by_a_pattern_with_their_number(job: Path) -> None:
+    text = get(job, "/retired?match=queue:c*")[1]
+    assert ">capped.test<" in text and ">named.test<" not in text and "<b>Matching: 1.</b>" in text
+    status, text = get(job, "/retired?match=label:x")
+    assert status == 400 and "match: " in text
+
+
+@pytest.mark.parametrize(
+    "row",
+    ['["retire", 1]', '["adjust", "a.test"]', '["pause", "x"]', '{"op": "retire"}', "[]", '["retire", "a", 1, 2]'],
+)
+def test_a_button_that_no_page_has_is_refused(job: Path, row: str) -> None:
+    async def act(client: Client, console: Console) -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "text/plain"}
+        async with client.post("/steer", data={"row": row}, headers=headers) as answer:
+            return answer.status, await answer.text()
+
+    assert visit(job, act, token=TOKEN) == (400, "Bad request: This form is not one of the console.\n")

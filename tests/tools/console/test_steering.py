@@ -67,9 +67,9 @@ class Operator:
             text = await self.get(where)
         return text
 
-    async def apply(self, shown: str) -> str:
+    async def apply(self, shown: str, **more: str) -> str:
         """Press the button below a dry run."""
-        return await self.send(fields(shown))
+        return await self.send(fields(shown) | more)
 
 
 def fields(text: str) -> dict[str, str]:
@@ -298,8 +298,8 @@ def test_an_adjustment_is_listed_and_withdrawn(steered: Path) -> None:
         form = {"op": "adjust", "match": "domain:snoozed.test", "set": "error_penalty_amount=7", "reason": "they fail"}
         applied = await operator.apply(await operator.send(form))
         listed = await operator.get("/adjustments")
-        number = listed.partition('name="id" value="')[2].partition('"')[0]
-        shown = await operator.send({"op": "withdraw", "id": number, "reason": "they are back"})
+        (button,) = re.findall(r'name="row" value="([^"]*)"', listed)
+        shown = await operator.send({"row": html.unescape(button), "reason": "they are back"})
         return applied, listed, await operator.apply(shown)
 
     applied, listed, withdrawn = visit(steered, act, token=TOKEN)
@@ -312,7 +312,7 @@ def test_an_adjustment_is_listed_and_withdrawn(steered: Path) -> None:
 
 def undo_buttons(text: str) -> list[int]:
     """The entries that a page of the audit has buttons for."""
-    return [int(number) for number in re.findall(r'<button name="id" value="(\d+)"', text)]
+    return [int(number) for number in re.findall(r'name="row" value="\[&#34;undo&#34;, (\d+)\]"', text)]
 
 
 def test_a_command_is_undone_from_the_audit(steered: Path) -> None:
@@ -321,9 +321,10 @@ def test_a_command_is_undone_from_the_audit(steered: Path) -> None:
         await operator.sign_in()
         pages = [await operator.get("/audit")]
         (number,) = undo_buttons(pages[0])
-        pages.append(await operator.send({"op": "undo", "id": str(number), "reason": "a mistake", "back": "/audit"}))
+        pages.append(await operator.send({"row": f'["undo", {number}]', "back": "/audit"}))
         assert len(entries(steered)) == 1, "the dry run has changed nothing"
-        pages.append(await operator.apply(pages[-1]))
+        assert "Give a reason" in await operator.send(fields(pages[-1]), status=400)
+        pages.append(await operator.apply(pages[-1], reason="a mistake"))
         pages.append(await operator.get("/audit"))
         pages.append(await operator.send({"op": "undo", "id": str(number), "reason": "again"}))
         return pages
@@ -434,7 +435,6 @@ def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
     ("form", "said"),
     [
         ({"op": "explode", "reason": "x"}, "not a command"),
-        ({"op": "pause"}, "Give a reason"),
         ({"op": "pause", "reason": "x" * 1001}, "at most 1,000"),
         ({"op": "retire", "reason": "x"}, "not one of the console"),
         ({"op": "retire", "reason": "x", "queue": "[1]"}, "not one of the console"),

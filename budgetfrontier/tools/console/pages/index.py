@@ -1,4 +1,4 @@
-"""The list of jobs with the verdict on each, for a console of several: those that are ill come first."""
+"""The list of jobs with the verdict on each, its rate and its curve, for a console of several: ill ones come first."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.wrong_now import LEVELS, wrong_now
 from budgetfrontier.rules.verdict import last_commit, verdict
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages.overview import judgement
 from budgetfrontier.tools.console.sampling import read
-
-_LEVELS = ("bad", "warn", "good")
 
 
 def build(jobs: Sequence[ConsoleJob]) -> dict[str, Any]:
     """Return a row for each job, the worst first; for one that cannot be read, why not."""
-    return {"rows": sorted(map(_row, jobs), key=lambda row: _LEVELS.index(row["level"]))}
+    rows = sorted(map(_row, jobs), key=lambda row: LEVELS.index(row["level"]))
+    counts = [(level, sum(row["level"] == level for row in rows)) for level in LEVELS]
+    return {"rows": rows, "counts": [(level, count) for level, count in counts if count]}
 
 
 def _row(job: ConsoleJob) -> dict[str, Any]:
@@ -29,11 +31,12 @@ def _row(job: ConsoleJob) -> dict[str, Any]:
             sample = read(view, now=now)
             running = process(view, job.path)
             stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
-        found = verdict(stands)
+        curves = job.over_time.curves(job.reader, "1d")
     except (FrontierError, OSError) as error:
         return row | {"error": str(error)}
-    pid = "none" if running.pid is None else f"{running.pid or 'elsewhere'}"
-    return row | {
-        "error": "", "level": found.level, "verdict": found, "crawl": job.crawl, "totals": sample.totals,
-        "committed": last_commit(stands), "process": pid,
+    found = verdict(stands)
+    rates = [rate.now for rate in job.samples.rates() if rate.name == "fetched"] if running.alive else []
+    return row | judgement(found, wrong_now(job.path, sample.totals, None), job.base) | {
+        "error": "", "crawl": job.crawl, "totals": sample.totals, "rate": rates[0] if rates else None,
+        "curve": curves.figures[0].points, "committed": last_commit(stands), "alive": running.alive,
     }  # fmt: skip

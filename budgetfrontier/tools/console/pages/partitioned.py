@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.core.model import QueueRecord, QueueState
-from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.operators import CrawlOperator, Selection
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, wrong_now
@@ -16,7 +15,7 @@ from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, 
 from budgetfrontier.tools.console.pages.overview import REMEDIES, TOP, judgement, rankings
 from budgetfrontier.tools.console.pages.queues import COLUMNS
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
-from budgetfrontier.tools.console.query import BadRequest, Query
+from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
 FARTHEST = 4000
@@ -52,7 +51,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
 def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of queues, of which each owner sends its first ones."""
     state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
-    match, start = _match(query), query.number("start", 0, most=FARTHEST)
+    match, start = query.match("q"), query.number("start", 0, most=FARTHEST)
     sort = query.choice("sort", ("queue", *SORTS), "queued")
     reverse = query.flag("reverse")
     selection, end = Selection(None if state is None else [state], match or None), start + query.rows + 1
@@ -73,16 +72,6 @@ def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "as_of": None, "scan_progress": None, "scan_error": "", "is_glob": True,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
-
-
-def _match(query: Query) -> str:
-    """Return the pattern that is asked for. Raises BadRequest."""
-    match = query.text("q")
-    try:
-        Selection(match=match or None).test()
-    except SettingsError as error:
-        raise BadRequest(f"q: {error}") from None
-    return match
 
 
 PAGES = (

@@ -47,7 +47,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "levels": [
             (name, level(rows[-1]), found)
             for name, level in LEVELS.items()
-            if any(found := levels(rows, level, now - length, now))
+            if any(found := levels(rows, level, now, span))
         ],
         "busiest": busiest,
         "busiest_known": busiest_known(busiest),

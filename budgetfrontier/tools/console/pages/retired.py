@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.reports.operators import Selection
 from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount, revival_commands
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
@@ -23,13 +24,22 @@ LOOKED_AT = 2000
 """INACTIVE queues, of those next in turn, that are asked whether they are over budget."""
 
 
+MATCHED = 1000
+"""Retired queues that are asked whether they match a pattern, for one page."""
+
+
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of retired queues."""
     after = query.key("after", partial(is_turn, QueueState.RETIRED))
+    match = query.match("match")
     with job.view() as view:
-        found = list(islice(in_turn(view, QueueState.RETIRED, after), query.rows + 1))
+        # With a pattern, the queues are looked at that it could match; else one row tells whether there are more.
+        most = MATCHED if match else query.rows
+        found = list(islice(in_turn(view, QueueState.RETIRED, after), most + 1))
         budgets = BudgetsInForce(view)
-        queues = list(queues_by_id(view, (number for _, number in found[: query.rows])))
+        chosen = filter(Selection(match=match or None).test(), queues_by_id(view, (n for _, n in found[:most])))
+        matching = list(chosen)
+        queues = matching[: query.rows]
         next_ones = islice(in_turn(view, QueueState.INACTIVE), 0 if after else LOOKED_AT)
         revived = filter(budgets.over_budget, queues_by_id(view, (number for _, number in next_ones)))
         again = list(islice(revived, query.rows))
@@ -46,7 +56,10 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "rows": rows,
         "again": more,
         "looked_at": LOOKED_AT,
-        "next": {"after": found[query.rows][0].hex()} if len(found) > query.rows else None,
+        "match": match,
+        "matching": len(matching),
+        "cut": len(found) > most,
+        "next": {"after": found[most][0].hex()} if len(found) > most else None,
         "first": {} if after else None,
         "count": job.sample_now().totals.queues.get(QueueState.RETIRED, 0),
         "spend": scanned.scan.spend if scanned else None,
