@@ -46,6 +46,7 @@ from budgetfrontier.reports.operators import (
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.forecasts import Forecast, Held
+from budgetfrontier.rules.simulation import Simulated, SimulationRequest
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage import label_totals, quota_use
@@ -59,6 +60,9 @@ from budgetfrontier.storage.view import PendingUri
 
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
 _NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
+NO_SIMULATION = (
+    "a crawl in partitions is not simulated: its partitions share crawlers, and each alone would have all of them"
+)
 SEEDS = 5000
 """Seeds that an owner is asked for at a time."""
 
@@ -428,6 +432,10 @@ class ClusterOperator:
     def dry_run(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
         """Return the effect that a command would have on all partitions."""
         return steering_plan.dry_run(self.owners, op, args)
+
+    def simulate(self, asked: SimulationRequest, **options: Any) -> list[Simulated]:
+        """Refuse: no process has the whole frontier."""
+        raise FrontierError(NO_SIMULATION)
 
     def apply(self, command: OperatorCommand) -> Applied:
         """Give a command to the partitions that it is for, and wait for them."""

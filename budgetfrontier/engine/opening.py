@@ -52,10 +52,17 @@ def open_parts(
     program: str,
     replicated: bool = False,
     suffix_list: str | None = None,
+    scratch: bool = False,
 ) -> Parts:
-    """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
-    hooks = None if settings is None else load_hooks(settings.hooks)  # bad ones must not be stored
-    env = Environment(path)
+    """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made.
+
+    `scratch`: it is a copy that is thrown away afterwards, so that nothing is synced, and the hooks of its settings are
+    not loaded.
+    """
+    hooks: list[object] | None = [] if scratch else None
+    if settings is not None and not scratch:
+        hooks = load_hooks(settings.hooks)  # bad ones must not be stored
+    env = Environment(path, sync=not scratch)
     try:
         _check_note(env, replicated=replicated)
         kernel = Kernel(env, meta.read_counters(env.txn, env.db[keys.META]))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import Between, OverTime
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.work_list import Raised
+    from budgetfrontier.rules.simulation import Simulated, SimulationRequest
     from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
     from budgetfrontier.storage.label_totals import LabelTotals
     from budgetfrontier.storage.quota_use import QuotaUse
@@ -278,6 +279,19 @@ class CrawlOperator(Protocol):
 
     def dry_run(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
         """Return the effect that a command would have. Raises FrontierError if it would be refused."""
+
+    def simulate(
+        self,
+        asked: SimulationRequest,
+        *,
+        say: Callable[[str], object] = lambda text: None,
+        steps: Callable[[Sequence[tuple[int, float]]], object] = lambda done: None,
+    ) -> list[Simulated]:
+        """Simulate how the crawl goes on, on copies of its frontier, and if there are changes, with these as well.
+
+        `say` takes sentences about the simulations, `steps` the fetches and the seconds of each so far. Raises
+        FrontierError.
+        """
 
     def apply(self, command: OperatorCommand) -> Applied:
         """Apply a command, and wait until it is applied. Raises FrontierError if it is refused."""

@@ -46,11 +46,11 @@ class Environment:
 
     The engine works on `txn` with the handles in `db`; `commit` ends the transaction and begins the next. A new
     frontier exists from its first commit on: a kill or an error before leaves none. After its data file was removed or
-    replaced, nothing is committed any more. Without a `path`, the frontier is in memory. Raises FrontierLocked,
-    NotAFrontier, CorruptFrontier or NewerSchema.
+    replaced, nothing is committed any more. Without a `path`, the frontier is in memory; without `sync`, a crash of the
+    machine may damage it. Raises FrontierLocked, NotAFrontier, CorruptFrontier or NewerSchema.
     """
 
-    def __init__(self, path: Path | None, *, map_size: int = 0) -> None:
+    def __init__(self, path: Path | None, *, map_size: int = 0, sync: bool = True) -> None:
         self.memory = path is None
         path = Path(tempfile.mkdtemp(prefix="budgetfrontier-")) if path is None else path
         self.path = path.absolute()
@@ -67,7 +67,7 @@ class Environment:
             self._fresh = not check_files(self.path)  # again under the lock: another process may have created it
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # left by a process that was killed
             folder = create_environment(self.path) if self._fresh else self.path
-            self.env = open_lmdb(folder, sync=not self.memory, map_size=map_size)
+            self.env = open_lmdb(folder, sync=sync and not self.memory, map_size=map_size)
             self._data = self.path / "data.mdb"
             self._file = os.stat(folder / "data.mdb")
         except BaseException as e:

@@ -290,12 +290,14 @@ class Reader:
             now = series.row_of(view.summary(counters), counters.time)
             return series.busiest(view.txn, view.db, since, until, view.queue_by_id, now=now)
 
-    def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None) -> None:
+    def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None, bare: bool = False) -> None:
         """Copy the frontier as of its last commit to the folder `path`, which must be empty or not exist.
 
         `path` appears when the copy is complete and synced; it is a frontier like any other. While it is copied, the
         original grows with each change: FrontierError is raised once it has grown by `max_growth` bytes (default: by
         its own size, or 1 GiB if that is more), StorageFull if the disk of `path` is full. O(file).
+
+        A `bare` copy is without the records that are kept for `undo`, and without the crawler's cache.
         """
         with (
             atomic_folder(Path(path)) as folder,
@@ -305,8 +307,9 @@ class Reader:
         ):
             copy(self._last_commit.env, self.path, folder, max_growth=max_growth)
             bloom_file.copy_filter(self.path, folder, filters)
-            copy_removed(self.path, folder, deleted)
-            copy_cache(self.path, folder)
+            if not bare:
+                copy_removed(self.path, folder, deleted)
+                copy_cache(self.path, folder)
 
     def check(self) -> None:
         """Check every invariant. Raises CorruptFrontier. O(all records)."""

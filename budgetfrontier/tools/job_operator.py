@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import Between
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.forecasts import Forecast
+    from budgetfrontier.rules.simulation import Simulated, SimulationRequest
     from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
     from budgetfrontier.storage.label_totals import LabelTotals
     from budgetfrontier.storage.quota_use import QuotaUse
@@ -430,6 +431,18 @@ class JobOperator:
     def _counted(self) -> Iterator[View]:
         with self.reader.view() as view:
             yield view if self._progress is None else _CountedView(view, self._progress)
+
+    def simulate(
+        self,
+        asked: SimulationRequest,
+        *,
+        say: Callable[[str], object] = lambda text: None,
+        steps: Callable[[Sequence[tuple[int, float]]], object] = lambda done: None,
+    ) -> list[Simulated]:
+        """Simulate how the job goes on, each time in a process of its own."""
+        from budgetfrontier.tools.simulation.job_simulation import simulate
+
+        return simulate(self.reader, asked, say, steps)
 
     def apply(self, command: OperatorCommand) -> Applied:
         """Apply a command, by the engine that runs, or in this process if there is none.

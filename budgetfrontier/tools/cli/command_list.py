@@ -31,6 +31,9 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "leases": CliCommand("leases", ("news", "news --older-than 10m")),
         "runs": CliCommand("runs", ("news", "news --limit 5 --format json")),
         "dead-letters": CliCommand("transfer", ("news --by-reason", "news --replay all --reason 'the server is back'")),
+        "simulate": CliCommand(
+            "simulate", ("news --until 12h", "news --set queue_total_budget=500 --match domain:example.org")
+        ),
         "top": CliCommand("top", ("news", "news --once")),
         "console": CliCommand("console", ("news", "jobs --listen 127.0.0.1:8181 --token-file token")),
         "token": CliCommand("token", ("tokens add alice --role steer", "tokens list")),

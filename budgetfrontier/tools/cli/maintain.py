@@ -35,7 +35,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="the target: a folder that is empty or does not exist")
     parser.add_argument(
         "--max-growth",
-        type=_size,
+        type=size,
         default=None,
         metavar="SIZE",
         help="stop if the frontier grows by SIZE, such as 500MiB, while it is copied: the copy keeps old "
@@ -71,7 +71,8 @@ def backup(args: argparse.Namespace) -> None:
     say(f"{copied}: {(copied / 'data.mdb').stat().st_size:,} bytes")
 
 
-def _size(text: str) -> int:
+def size(text: str) -> int:
+    """Parse an argument that is a size, such as 500MiB, to bytes."""
     from budgetfrontier.settings.values import SIZE, read_size
 
     try:

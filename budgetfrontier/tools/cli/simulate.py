@@ -1,0 +1,180 @@
+"""The command `simulate`: what would become of a crawl, with its settings and with others."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.common import Commands, add_command, add_job
+from budgetfrontier.tools.cli.exits import OK
+from budgetfrontier.tools.cli.maintain import size
+from budgetfrontier.tools.cli.sentences import note, say
+from budgetfrontier.tools.cli.signals import stopped_by_signals
+from budgetfrontier.tools.cli.steer import assignment
+
+if TYPE_CHECKING:
+    from budgetfrontier.rules.simulation import Simulated
+
+_EVERY = 5.0  # seconds between two lines of progress, where there is no terminal
+
+
+def register(commands: Commands) -> None:
+    """Add the commands of this group."""
+    parser = add_command(
+        commands,
+        "simulate",
+        simulate,
+        "simulate how a crawl goes on, with its settings and with others",
+        more="The engine crawls a copy of the frontier in simulated time; nothing is fetched, and the job is not "
+        "changed. Outcomes, durations, sizes and links are drawn from what the crawl has seen of each host. With "
+        "--set, the crawl as it is is simulated as well, beside it.",
+    )
+    add_job(parser)
+    parser.add_argument(
+        "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
+        help="a setting as in `adjust`, repeatable: queue_total_budget=500",
+    )  # fmt: skip
+    parser.add_argument("--match", default="*", metavar="PATTERN", help="for which URIs, as in `adjust` (default: all)")
+    parser.add_argument("--cost-policy", metavar="POLICY", help="short for --set cost_policy=POLICY")
+    parser.add_argument(
+        "--until", type=_until, default=None, metavar="DURATION",
+        help="simulate so much time, such as 12h, or until the `finish` of the crawl (default: finish)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fetchers", type=_positive, default=None, metavar="N", help="fetches at a time (default: fetch.concurrency)"
+    )
+    parser.add_argument(
+        "--max-fetches", type=_positive, default=None, metavar="N",
+        help="end after so many fetches at the latest (default: 5,000,000)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=common.count, default=0, metavar="N", help="draw others (default: 0)")
+    parser.add_argument(
+        "--limit-memory", type=size, default=None, metavar="SIZE",
+        help="the most memory for the copies; others are made in TMPDIR (default: half of what is available)",
+    )  # fmt: skip
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
+    parser.set_defaults(usage=parser.error)
+
+
+def simulate(args: argparse.Namespace) -> int:
+    """Simulate a crawl, and print what has happened."""
+    from budgetfrontier.rules.simulation import MOST_FETCHES, SimulationRequest
+
+    asked = SimulationRequest(
+        changes=_changes(args),
+        seconds=args.until,
+        fetchers=args.fetchers,
+        most=args.max_fetches or MOST_FETCHES,
+        seed=args.seed,
+        memory=args.limit_memory,
+    )
+    with stopped_by_signals(_interrupt), common.job_operator(args) as operator, _progress() as steps:
+        found = operator.simulate(asked, say=note, steps=steps)
+    if args.format == "json":
+        names = ("today", "proposed")
+        json.dump({name: one.plain() for name, one in zip(names, found, strict=False)}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return OK
+    for line in _table(found):
+        say(line)
+    return OK
+
+
+def _interrupt(name: str) -> NoReturn:
+    """End the simulations on any signal to stop, so that their copies are removed."""
+    raise KeyboardInterrupt(name)
+
+
+def _changes(args: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
+    """Return the adjustments that are asked for."""
+    from budgetfrontier.settings.names import field_name, per_uri
+    from budgetfrontier.settings.overrides import validate_override
+
+    given: list[tuple[str, Any]] = [*args.settings]
+    if args.cost_policy is not None:
+        given.append(("cost_policy", args.cost_policy))
+    settings: dict[str, Any] = {}
+    for name, value in given:
+        if (name := field_name(name, per_uri())) in settings:
+            args.usage(f"{name} is set twice: give each setting once")
+        settings[name] = value
+    if not settings:
+        if args.match != "*":
+            args.usage("--match is for --set: which URIs the settings are for")
+        return []
+    warnings: list[str] = []
+    override = validate_override(args.match, settings, folder=Path(), warnings=warnings)
+    common.warn(warnings)
+    return [(override.match, override.set)]
+
+
+def _until(text: str) -> float | None:
+    return None if text == "finish" else common.duration(text)
+
+
+def _positive(text: str) -> int:
+    return common.whole(text, 1)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Sequence[tuple[int, float]]], None]]:
+    """Return a function that shows how far simulations are: in one line on a terminal, else in a line at intervals."""
+    from budgetfrontier.core.units import describe_duration
+
+    live, shown = sys.stderr.isatty(), [time.monotonic()]
+
+    def steps(done: Sequence[tuple[int, float]]) -> None:
+        if not live and time.monotonic() - shown[0] < _EVERY:
+            return
+        shown[0] = time.monotonic()
+        each = (f"{fetches:,} fetches, {describe_duration(seconds)}" for fetches, seconds in done)
+        line = "simulated " + " | ".join(each)
+        if live:
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
+        else:
+            note(line)
+
+    try:
+        yield steps
+    finally:
+        if live:
+            sys.stderr.write("\r\x1b[K")
+
+
+_ROWS = (
+    ("fetches", "fetches"),
+    ("succeeded", "succeeded"),
+    ("failed", "failed"),
+    ("disregarded", "disregarded"),
+    ("spent", "spent"),
+    ("discovered", "URIs found"),
+    ("queued", "URIs still queued"),
+    ("retired", "retired queues"),
+    ("stranded", "URIs in retired queues"),
+    ("starved", "queues that had no turn"),
+)
+
+
+def _table(found: Sequence[Simulated]) -> Iterator[str]:
+    """Yield the lines of the results, beside each other."""
+    from budgetfrontier.core.units import describe_duration, format_size
+    from budgetfrontier.reports.format import percent
+
+    heads = ["today's settings", "proposed"][: len(found)]
+    rows = [["", *heads], ["ends after", *(describe_duration(one.seconds) for one in found)]]
+    rows.append(["ended by", *(one.ended_by for one in found)])
+    rows += [[name, *(f"{getattr(one, field):,}" for one in found)] for field, name in _ROWS]
+    rows.append(["downloaded", *(format_size(one.size) for one in found)])
+    rows.append(["drawn from few fetches", *(percent(one.unsure / (one.fetches or 1)) for one in found)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *values in rows:
+        cells = "  ".join(value.rjust(width) for value, width in zip(values, widths[1:], strict=True))
+        yield f"{name.ljust(widths[0])}  {cells}"

@@ -1,0 +1,71 @@
+"""Copies of a frontier that simulations change: in memory if there is room, and removed afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from budgetfrontier.core.units import format_size
+from budgetfrontier.errors import StorageFull
+from budgetfrontier.storage.reader import Reader
+
+MEMORY = Path("/dev/shm")
+GROWTH = 2
+"""The factor by which a copy may grow, for URIs are found in a simulation."""
+_LEAST = 64 << 20  # bytes
+
+
+class CopyPlace(NamedTuple):
+    """Where copies are made, and how many bytes they may take there."""
+
+    folder: Path
+    needed: int
+    free: int
+
+
+def place(size: int, copies: int, *, memory: int | None = None) -> CopyPlace:
+    """Return where copies of a frontier of `size` bytes fit: in memory, `memory` bytes at the most, else in TMPDIR.
+
+    Without `memory`, half of the memory that is free at the most. Raises StorageFull.
+    """
+    needed = copies * max(GROWTH * size, _LEAST)
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
+        free = min(shutil.disk_usage(MEMORY).free, _available())
+        if needed <= (free // 2 if memory is None else min(memory, free)):
+            return CopyPlace(MEMORY, needed, free)
+    folder = Path(tempfile.gettempdir())
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise StorageFull(
+            f"a simulation may need {format_size(needed)} for its copies of the frontier, and {folder} has "
+            f"{format_size(free)}: name a folder with more room in the environment variable TMPDIR"
+        )
+    return CopyPlace(folder, needed, free)
+
+
+def _available() -> int:
+    """Return how many bytes of memory are available; 0 if that is not known."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next((int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:")), 0)
+    except OSError:
+        return 0
+
+
+@contextmanager
+def copied(reader: Reader, copies: int, where: Path) -> Iterator[list[Path]]:
+    """Make copies of a frontier as of its last commit below `where`, and remove them at the end of the block."""
+    made = Path(tempfile.mkdtemp(prefix="budgetfrontier-simulate-", dir=where))
+    try:
+        folders = [made / str(number) for number in range(copies)]
+        reader.backup(folders[0], bare=True)
+        for folder in folders[1:]:
+            shutil.copytree(folders[0], folder)
+        yield folders
+    finally:
+        shutil.rmtree(made, ignore_errors=True)

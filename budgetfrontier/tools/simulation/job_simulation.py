@@ -1,0 +1,62 @@
+"""The simulation of a job: what is asked of it, beside how it goes on as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from budgetfrontier.core.model import CrawlState
+from budgetfrontier.core.units import format_size
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.over_time import limits_left
+from budgetfrontier.rules.crawl_states import FINISH
+from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.tools.simulation.copies import copied, place
+from budgetfrontier.tools.simulation.simulation_process import simulate as simulate_all
+
+NO_HISTORY = (
+    "nothing is known of fetches in this crawl: its interface says nothing but that they ended. All of them are taken "
+    "for successes of a second, without links"
+)
+
+
+def simulate(
+    reader: Reader,
+    asked: SimulationRequest,
+    say: Callable[[str], object],
+    steps: Callable[[Sequence[tuple[int, float]]], object],
+) -> list[Simulated]:
+    """Simulate on copies of a frontier: with today's settings, and with the changes if there are any."""
+    with reader.view() as view:
+        counters, settings = view.counters(), view.settings()[0]
+        left = {name: limit.left for name, limit in limits_left(view, reader.path, time.time()).items()}
+        is_known = view.size(keys.HISTORY) > 0
+    size = reader.space().used
+    if counters.state is CrawlState.TERMINATED:
+        raise FrontierError("this crawl was terminated: it hands out nothing ever again")
+    if counters.state in (CrawlState.PAUSED, CrawlState.PAUSING) and counters.pause_reason != FINISH:
+        say("the crawl is paused; it is simulated as if it was resumed now")
+    if not is_known:
+        say(NO_HISTORY)
+    today = Question(
+        start=time.time(),
+        fetchers=asked.fetchers or settings.fetch.concurrency,
+        seconds=asked.seconds,
+        most=asked.most,
+        seed=asked.seed,
+        uris=left.get("max_uris"),
+        bytes=left.get("max_bytes"),
+        time=left.get("max_time"),
+    )
+    questions = [today] + [replace(today, changes=asked.changes)] * bool(asked.changes)
+    where = place(size, len(questions), memory=asked.memory)
+    say(
+        f"copying {format_size(size)} to {where.folder}, which has {format_size(where.free)}; up to "
+        f"{format_size(where.needed)} may be needed"
+    )
+    with copied(reader, len(questions), where.folder) as folders:
+        return simulate_all(list(zip(folders, questions, strict=True)), steps)

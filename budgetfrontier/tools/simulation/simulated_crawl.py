@@ -1,0 +1,249 @@
+"""One simulation: leases, fetches and their ends, in the order of a clock that jumps from one event to the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from math import ceil, exp, inf, log
+from pathlib import Path
+from random import Random
+
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome, QueueState
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.opening import open_parts
+from budgetfrontier.rules.simulation import (
+    FETCHES,
+    FEW,
+    FINISHED,
+    MAX_TIME,
+    UNTIL,
+    Behaviour,
+    Outcomes,
+    Question,
+    Simulated,
+    behaviour,
+)
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import decode_history
+from budgetfrontier.storage.view import View
+
+_RETRY, _FAILURE, _DISREGARDED = Outcome.RETRY, Outcome.FAILURE, Outcome.DISREGARDED
+_RUNNING = CrawlState.RUNNING
+_FOREVER = 1e9  # seconds of a lease: none expires
+_SPREAD = 0.5  # of the logarithm of durations: most are between half and twice their mean
+_STEPS = 50  # into which the time is divided that a fetch and the rest after it take: ends in one step are one event
+_NEVER = 1 << 60  # steps
+_ROW = keys.history.size
+_TOLD = 0.5  # seconds between two reports of progress
+
+Progress = Callable[[int, float], None]
+"""Takes the fetches so far, and the seconds that they have taken in the simulation."""
+
+
+class _Host:
+    """The draws for a queue."""
+
+    __slots__ = ("ends", "failure", "fall", "links", "log_seconds", "new", "other", "retry", "size")
+
+    def __init__(self, drawn: Behaviour) -> None:
+        self.retry, self.failure, self.other = drawn.retry, drawn.retry + drawn.failure, 1.0 - drawn.success
+        self.log_seconds = log(max(drawn.seconds, 1e-3)) - _SPREAD * _SPREAD / 2
+        self.links, self.size, self.ends = drawn.links, round(drawn.size), drawn.ends
+        self.new, self.fall = drawn.new, exp(-drawn.fall * drawn.links)
+
+
+class Remembered:
+    """The history of the queues of a frontier, as of now: a simulation changes these records."""
+
+    def __init__(self, view: View) -> None:
+        self._rows = bytearray()
+        sums = Outcomes()
+        for key, value in view.items(keys.HISTORY):
+            place = _ROW * keys.u32.unpack(key)[0]
+            self._rows += bytes(max(place + _ROW - len(self._rows), 0))
+            self._rows[place : place + _ROW] = value
+            sums.add(decode_history(value))
+        self.mean, self._strength = sums.mean(), sums.strength()
+
+    def behaviour(self, queue_id: int) -> Behaviour:
+        """Return what to draw for a queue."""
+        value = bytes(self._rows[_ROW * queue_id : _ROW * (queue_id + 1)])
+        return behaviour(decode_history(value) if any(value) else None, self.mean, self._strength)
+
+
+class SimulatedCrawl:
+    """A simulation of the frontier at `path`, a copy, which it changes."""
+
+    def __init__(self, path: Path, question: Question) -> None:
+        self._question = question
+        self._clock = ManualClock(question.start)
+        parts = open_parts(
+            path, None, now=question.start, keep_leases=True, program="budgetfrontier simulate", scratch=True
+        )
+        self._frontier, self._kernel = Frontier(parts, clock=self._clock), parts.kernel
+        self._frontier._guard.on_look = lambda: None  # the free disk is not part of what is simulated
+        self._random = Random(question.seed)
+        self._seen = Remembered(self._kernel.tables.flushed())
+        self._hosts: dict[int, _Host] = {}
+        self._numbers = count(1)
+        self._flying: dict[int, list[tuple[Lease, _Host, float]]] = {}
+        self._ends: list[int] = []
+        self._out = self._fetches = self._unsure = 0
+        for match, settings in question.changes:
+            self._frontier.adjust(match=match, who="simulate", **settings)
+        if self._kernel.counters.state in (CrawlState.PAUSED, CrawlState.PAUSING):
+            self._frontier.resume(who="simulate")
+        self._before = self._frontier.summary()
+        self._revisits = any(one.revisit_after > 0 for one in self._kernel.tables.in_force.effective.variants())
+        self._step = max(self._seen.mean.seconds + self._kernel.tables.in_force.base.min_delay, 0.05) / _STEPS
+
+    def run(self, progress: Progress) -> Simulated:
+        """Simulate until the end that the question asks for, and return what has happened."""
+        frontier = self._frontier
+        out = list(self._kernel.tables.leases.out.values())
+        for lease in out:  # fetches in flight go on
+            self._fetch(lease, 0)
+        ended_by = self._crawl(progress)
+        frontier.give_back([lease for one in self._flying.values() for lease, _, _ in one])
+        found = self._result(ended_by)
+        frontier.close()
+        return found
+
+    def _crawl(self, progress: Progress) -> str:
+        """Lease, and end what was leased, until there is a reason to stop; return that."""
+        question, clock, kernel, counters = self._question, self._clock, self._kernel, self._kernel.counters
+        lease, finish, ready_in = self._frontier.lease, self._frontier.finish_many, kernel.next_ready_in
+        start, step, fetch, flying, ends = question.start, self._step, self._fetch, self._flying, self._ends
+        limited = question.uris is not None or question.bytes is not None
+        tick, now, told = 0, start, time.monotonic() + _TOLD
+        last, why = self._last()
+        while self._fetches < question.most:
+            ready = None
+            free = self._free()
+            if free:
+                ready = ready_in(now)
+                while ready == 0.0 and free > 0:
+                    for one in lease(free, ttl=_FOREVER):
+                        fetch(one, tick)
+                    free = self._free()
+                    ready = ready_in(now)
+            if not ends and (counters.state is not _RUNNING or ready is None):
+                return self._limit_reached() or FINISHED
+            tick = min(ends[0] if ends else _NEVER, _NEVER if ready is None else tick + max(ceil(ready / step), 1))
+            now = start + tick * step
+            if now > last:
+                clock.set(last)
+                return why
+            clock.set(now)
+            if ends and ends[0] == tick:
+                heappop(ends)
+                finish(self._outcomes(flying.pop(tick)))
+                if limited and (reached := self._limit_reached()):
+                    return reached
+                if time.monotonic() >= told:
+                    told = time.monotonic() + _TOLD
+                    progress(self._fetches, now - start)
+        return FETCHES
+
+    def _fetch(self, lease: Lease, tick: int) -> None:
+        """Begin the fetch of a lease: draw how long it takes."""
+        host = self._hosts.get(lease.queue_id) or self._host(lease.queue_id)
+        seconds = exp(self._random.normalvariate(host.log_seconds, _SPREAD))
+        end = tick + max(round(seconds / self._step), 1)
+        if (same := self._flying.get(end)) is None:
+            same = self._flying[end] = []
+            heappush(self._ends, end)
+        same.append((lease, host, seconds))
+        self._out += 1
+
+    def _host(self, queue_id: int) -> _Host:
+        found = self._hosts[queue_id] = _Host(self._seen.behaviour(queue_id))
+        return found
+
+    def _outcomes(self, ended: list[tuple[Lease, _Host, float]]) -> list[Finish]:
+        """Draw the outcomes of fetches that have ended. Those without links come first: that is one pass."""
+        revisits = self._revisits
+        drawn, plain, others = self._random.random, list[Finish](), list[Finish]()
+        self._out -= len(ended)
+        self._fetches += len(ended)
+        for lease, host, seconds in ended:
+            self._unsure += host.ends < FEW
+            outcome = drawn()
+            if outcome >= host.other:
+                new = int(host.links * host.new + drawn())
+                host.new *= host.fall
+                if new or revisits:
+                    found = self._links(lease, new)
+                    others.append(Finish(lease, discovered=found, fetch_seconds=seconds, size=host.size))
+                else:
+                    plain.append(Finish(lease, fetch_seconds=seconds, size=host.size))
+            elif outcome < host.retry:
+                others.append(Finish(lease, _RETRY, fetch_seconds=seconds))
+            elif outcome < host.failure:
+                others.append(Finish(lease, _FAILURE, fetch_seconds=seconds))
+            else:
+                others.append(Finish(lease, _DISREGARDED))
+        return plain + others
+
+    def _links(self, lease: Lease, new: int) -> list[str | CrawlUri]:
+        """Return new URLs of the same host, which are like the one that they are found on, and its next visit."""
+        url, source = lease.uri.url, lease.uri.source
+        path, mark, query = url.partition("?")
+        base, numbers = path.partition("~")[0], self._numbers
+        found: list[str | CrawlUri] = [f"{base}~{next(numbers)}{mark}{query}" for _ in range(new)]
+        if self._revisits:
+            after = self._kernel.tables.in_force.for_uri(url, lease.queue, source).revisit_after
+            if after > 0 and lease.uri.directive is not Directive.HIGHEST:
+                due = self._clock.time() + after
+                found.append(CrawlUri(url, source=source, directive=lease.uri.directive, force=True, not_before=due))
+        return found
+
+    def _last(self) -> tuple[float, str]:
+        """Return the time at which it ends at the latest, and what ends it then."""
+        start, lengths = self._question.start, ((UNTIL, self._question.seconds), (MAX_TIME, self._question.time))
+        return min((start + length, name) for name, length in (*lengths, (FINISHED, inf)) if length is not None)
+
+    def _free(self) -> int:
+        """Return how many fetches may begin."""
+        free, most = self._question.fetchers - self._out, self._question.uris
+        return free if most is None else min(free, int(most) - self._ended() - self._out)
+
+    def _ended(self) -> int:
+        """Return the URIs that have ended, as `limits.max_uris` counts them."""
+        counters, before = self._kernel.counters, self._before
+        return counters.succeeded + counters.failed - before.succeeded - before.failed
+
+    def _limit_reached(self) -> str:
+        """Return the limit of the crawl that is reached; "" if none is."""
+        question = self._question
+        if question.uris is not None and self._ended() >= question.uris:
+            return "max_uris"
+        if question.bytes is not None and self._kernel.counters.bytes - self._before.bytes >= question.bytes:
+            return "max_bytes"
+        return ""
+
+    def _result(self, ended_by: str) -> Simulated:
+        tables, before, now = self._kernel.tables, self._before, self._frontier.summary()
+        found = Simulated(
+            ended_by=ended_by,
+            seconds=self._clock.time() - self._question.start,
+            fetches=self._fetches,
+            unsure=self._unsure,
+            succeeded=now.succeeded - before.succeeded,
+            failed=now.failed + now.given_up - before.failed - before.given_up,
+            disregarded=now.disregarded - before.disregarded,
+            spent=now.expenditure - before.expenditure,
+            discovered=now.scheduled - before.scheduled,
+            size=now.bytes - before.bytes,
+            queued=now.queued + now.future,
+        )
+        for queue in tables.flushed().compact_queues():
+            if queue.state is QueueState.RETIRED:
+                found.retired += 1
+                found.stranded += queue.queued + queue.future
+            elif (queue.queued or queue.future) and queue.last_lease_time < int(self._question.start):
+                found.starved += 1
+        return found

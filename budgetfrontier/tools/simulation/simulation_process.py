@@ -1,0 +1,108 @@
+"""A simulation in a process of its own: `python -m budgetfrontier.tools.simulation.simulation_process FRONTIER`.
+
+It reads the question as JSON from its standard input, and writes a line of JSON for each step to its standard output,
+the last of which has the result.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+
+import msgspec
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules.simulation import Question, Simulated
+
+Steps = Callable[[Sequence[tuple[int, float]]], object]
+"""Takes the fetches and the simulated seconds of each simulation so far."""
+
+
+class SimulationLine(msgspec.Struct, omit_defaults=True):
+    """A line that the process writes: its progress, the result, or why there is none."""
+
+    fetches: int = 0
+    seconds: float = 0.0
+    result: Simulated | None = None
+    error: str = ""
+
+
+def simulate(questions: Sequence[tuple[Path, Question]], steps: Steps) -> list[Simulated]:
+    """Simulate on copies, each in a process of its own at the same time. Raises FrontierError."""
+    lines: SimpleQueue[tuple[int, SimulationLine]] = SimpleQueue()
+    done: list[tuple[int, float]] = [(0, 0.0)] * len(questions)
+    found: dict[int, Simulated] = {}
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for number, (path, question) in enumerate(questions):
+            process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            processes.append(process)
+            Thread(target=_read, args=(number, process, question, lines.put), daemon=True).start()
+        while len(found) < len(questions):
+            number, line = lines.get()
+            if line.error:
+                raise FrontierError(line.error)
+            done[number] = line.fetches, line.seconds
+            steps(done)
+            if line.result is not None:
+                found[number] = line.result
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
+    return [found[number] for number in range(len(questions))]
+
+
+def _read(
+    number: int,
+    process: subprocess.Popen[bytes],
+    question: Question,
+    put: Callable[[tuple[int, SimulationLine]], None],
+) -> None:
+    """Pass on the lines of a process; an error if it ends without a result."""
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        with process.stdin as asked:
+            asked.write(msgspec.json.encode(question))
+    except BrokenPipeError:
+        pass  # it has ended
+    with process.stdout as told:
+        for text in told:
+            line = msgspec.json.decode(text, type=SimulationLine)
+            put((number, line))
+            if line.result is not None or line.error:
+                return
+    code = process.wait()
+    put((number, SimulationLine(error=f"the process of a simulation ended with exit code {code} and without a result")))
+
+
+def main(path: str) -> None:
+    """Simulate on the frontier at `path`."""
+    from budgetfrontier.tools.simulation.simulated_crawl import SimulatedCrawl
+
+    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    try:
+        found = SimulatedCrawl(Path(path), question).run(
+            lambda fetches, seconds: _say(SimulationLine(fetches, seconds))
+        )
+        _say(SimulationLine(found.fetches, found.seconds, found))
+    except (FrontierError, OSError) as e:
+        _say(SimulationLine(error=str(e)))
+
+
+def _say(step: SimulationLine) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(step) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that began this one, which ends it
+    main(sys.argv[1])

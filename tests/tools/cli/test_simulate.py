@@ -1,0 +1,110 @@
+"""`simulate`: how a crawl goes on, without a change to the job."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.tools.simulation import copies
+from tests.support import until
+from tests.tools.cli.conftest import Cli
+
+
+def files(job: Path) -> dict[str, bytes]:
+    """Return what the files of a job contain, those aside in which readers register."""
+    return {str(path): path.read_bytes() for path in job.rglob("*") if path.is_file() and path.name != "lock.mdb"}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the copies, which is empty after each test."""
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    monkeypatch.setattr(copies, "MEMORY", folder)
+    yield folder
+    assert not list(folder.iterdir())
+
+
+def test_the_files_of_the_job_stay_as_they_are(stopped: Path, cli: Cli) -> None:
+    before = files(stopped)
+    answer = cli("simulate", stopped, "--format", "json")
+    assert answer.code == 0
+    assert list(json.loads(answer.out)) == ["today"]
+    assert files(stopped) == before
+
+
+def test_a_running_crawl_goes_on(running: Path, cli: Cli) -> None:
+    answer = cli("simulate", running, "--set", "queue_total_budget=1", "--until", "2h", "--format", "json")
+    assert answer.code == 0
+    found = json.loads(answer.out)
+    assert list(found) == ["today", "proposed"]
+    assert found["proposed"]["retired"] > found["today"]["retired"]
+    assert cli("audit", running, "--operation", "adjust", "--format", "json").out == "[]\n"
+
+
+def test_the_table_has_both_beside_each_other(stopped: Path, cli: Cli) -> None:
+    answer = cli("simulate", stopped, "--set", "queue_total_budget=1", "--match", "host:snoozed.test")
+    lines = answer.out.splitlines()
+    assert lines[0].split() == ["today's", "settings", "proposed"]
+    assert ["retired", "queues", "2", "3"] in [line.split() for line in lines]
+    assert "copying" in answer.err and str(copies.MEMORY) in answer.err
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--set", "no_such=1"), "no_such"),
+        (("--set", "queue_total_budget=x"), "queue_total_budget"),
+        (("--match", "host:a.test"), "--match is for --set"),
+        (("--set", "cost_policy=wag", "--cost-policy", "unit"), "set twice"),
+        (("--until", "soon"), "expected a duration"),
+    ],
+)
+def test_wrong_options_are_refused(stopped: Path, cli: Cli, options: tuple[str, ...], why: str) -> None:
+    answer = cli("simulate", stopped, *options)
+    assert answer.code in (2, 4)
+    assert why in answer.err
+
+
+def test_a_terminated_crawl_is_refused(stopped: Path, cli: Cli) -> None:
+    with Frontier.open(stopped / "frontier") as frontier:
+        frontier.terminate()
+    answer = cli("simulate", stopped)
+    assert answer.code == 1
+    assert "terminated" in answer.err
+
+
+def test_a_crawl_in_partitions_is_refused(cli: Cli) -> None:
+    answer = cli("simulate", "kafka://127.0.0.1:1/news")
+    assert answer.code == 2
+    assert "simulate does not work on a crawl in partitions" in answer.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_and_remove_the_copies(tmp_path: Path, number: signal.Signals) -> None:
+    endless = tmp_path / "job" / "frontier"
+    with Frontier.open(endless, {"frontier": {"revisit": {"after": "1m"}}}) as frontier:
+        frontier.schedule_many(f"http://host{host}.test/" for host in range(1000))
+    place = tmp_path / "there"
+    place.mkdir()
+    code = (
+        "import sys, pathlib; from budgetfrontier.tools.simulation import copies; "
+        f"copies.MEMORY = pathlib.Path({str(place)!r}); from budgetfrontier.tools.cli import main; sys.exit(main())"
+    )
+    command = [sys.executable, "-c", code, "simulate", str(tmp_path / "job")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            until(lambda: any(place.glob("*/0/mailbox")), process)
+            process.send_signal(number)
+            process.communicate()
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert not list(place.iterdir())

@@ -1,0 +1,59 @@
+"""Copies of frontiers for simulations: where they are made, and that none is left."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Reader
+from budgetfrontier.errors import StorageFull
+from budgetfrontier.tools.simulation import copies
+
+Usage = namedtuple("Usage", ("total", "used", "free"))
+GIB = 1 << 30
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[Path, int]:
+    """The bytes that are free in memory and in TMPDIR, which a test may change."""
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    memory.mkdir()
+    disk.mkdir()
+    free = {memory: 10 * GIB, disk: 10 * GIB}
+    monkeypatch.setattr(copies, "MEMORY", memory)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(disk))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(0, 0, free[Path(folder)]))
+    monkeypatch.setattr(copies, "_available", lambda: free[memory])
+    return free
+
+
+def test_small_ones_are_in_memory_and_large_ones_on_disk(room: dict[Path, int], tmp_path: Path) -> None:
+    assert copies.place(GIB, 2).folder == tmp_path / "memory"
+    assert copies.place(2 * GIB, 2) == (tmp_path / "disk", 8 * GIB, 10 * GIB)
+    assert copies.place(GIB, 2, memory=GIB).folder == tmp_path / "disk"
+    assert copies.place(2 * GIB, 2, memory=9 * GIB).folder == tmp_path / "memory"
+
+
+def test_without_room_nothing_is_copied(room: dict[Path, int], tmp_path: Path) -> None:
+    room[tmp_path / "disk"] = GIB
+    with pytest.raises(StorageFull, match=r"may need 16\.0 GiB .* TMPDIR"):
+        copies.place(4 * GIB, 2)
+
+
+def test_copies_are_frontiers_and_none_is_left(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule("http://host.test/")
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Reader(tmp_path / "frontier") as reader,
+        copies.copied(reader, 2, tmp_path) as folders,
+    ):
+        for folder in folders:
+            with Frontier.open(folder) as copy:
+                assert copy.summary().queued == 1
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["frontier"]

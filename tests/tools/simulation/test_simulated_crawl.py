@@ -1,0 +1,131 @@
+"""A simulation: what happens in it follows from what was seen, and from the engine's own rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.model import Finish
+from budgetfrontier.rules.simulation import Question, Simulated
+from budgetfrontier.tools.simulation.simulated_crawl import SimulatedCrawl
+
+START = 1_000_000_000.0
+HOSTS, PAGES = 6, 40
+
+
+def crawled(
+    path: Path, *, fetches: int = 120, outcome: Outcome = Outcome.SUCCESS, found: int = 0, **frontier: Any
+) -> float:
+    """Make a frontier of which some URIs were fetched, and return the time of the last fetch."""
+    clock = ManualClock(START)
+    settings = Settings.from_dict({"crawl": "simulated", "frontier": {"balance_replenish_amount": 10, **frontier}})
+    with Frontier.open(path, settings, clock=clock) as opened:
+        opened.schedule_many(f"http://host{host}.test/page{page}" for page in range(PAGES) for host in range(HOSTS))
+        done = 0
+        while done < fetches:
+            for lease in opened.lease(HOSTS):
+                links = [f"{lease.uri.url}/{number}" for number in range(found)]
+                opened.finish_many([Finish(lease, outcome, fetch_seconds=0.5, size=1000, discovered=links)])
+                done += 1
+            clock.advance(10.0)
+    return clock.time()
+
+
+def simulated(path: Path, start: float, **question: Any) -> Simulated:
+    """Simulate on a frontier."""
+    return SimulatedCrawl(path, Question(start=start, **{"fetchers": 4, **question})).run(lambda fetches, seconds: None)
+
+
+def test_what_is_left_is_fetched(tmp_path: Path) -> None:
+    found = simulated(tmp_path, crawled(tmp_path))
+    assert found.ended_by == "finished"
+    assert found.fetches == found.succeeded == found.spent == HOSTS * PAGES - 120
+    assert (found.queued, found.retired, found.stranded, found.starved, found.unsure) == (0, 0, 0, 0, 0)
+    assert found.size == pytest.approx(1000 * found.fetches, rel=0.05)
+
+
+def test_a_queue_rests_between_fetches(tmp_path: Path) -> None:
+    start = crawled(tmp_path, politeness={"min_delay": "60s", "max_delay": "60s"}, balance_replenish_amount=1000)
+    left = PAGES - 120 // HOSTS
+    found = simulated(tmp_path, start)
+    assert found.fetches == HOSTS * left
+    assert 60 * (left - 1) < found.seconds < 75 * left
+
+
+def test_an_adjustment_is_put_in_force(tmp_path: Path) -> None:
+    found = simulated(tmp_path, crawled(tmp_path), changes=[("host:host1.test", {"queue_total_budget": 25})])
+    assert (found.retired, found.stranded) == (1, PAGES - 26)
+    assert found.fetches == (HOSTS - 1) * 20 + 6
+
+
+def test_it_ends_at_its_time_with_what_is_in_flight_given_back(tmp_path: Path) -> None:
+    found = simulated(tmp_path, crawled(tmp_path), seconds=30.0, fetchers=1)
+    assert (found.ended_by, found.seconds) == ("until", 30.0)
+    assert found.queued + found.fetches == HOSTS * PAGES - 120
+
+
+def test_queues_without_a_turn_starve(tmp_path: Path) -> None:
+    start = crawled(tmp_path, fetches=12, balance_replenish_amount=1000)
+    assert simulated(tmp_path, start, seconds=1.0, fetchers=1).starved > 0
+
+
+def test_hosts_that_fail_go_on_failing(tmp_path: Path) -> None:
+    start = crawled(tmp_path, outcome=Outcome.FAILURE, error_penalty_amount=2)
+    found = simulated(tmp_path, start)
+    assert (found.succeeded, found.failed, found.spent) == (0, 120, 360)
+
+
+@pytest.mark.parametrize(
+    ("left", "reached"), [({"uris": 50}, "max_uris"), ({"bytes": 50_000}, "max_bytes"), ({"time": 20.0}, "max_time")]
+)
+def test_limits_of_the_crawl_end_it(tmp_path: Path, left: dict[str, Any], reached: str) -> None:
+    found = simulated(tmp_path, crawled(tmp_path), **left)
+    assert found.ended_by == reached
+    if reached == "max_uris":
+        assert found.succeeded == 50
+
+
+def test_it_ends_after_so_many_fetches(tmp_path: Path) -> None:
+    found = simulated(tmp_path, crawled(tmp_path, found=4), most=200)
+    assert found.ended_by == "fetches"
+    assert 200 <= found.fetches < 204
+
+
+def test_one_seed_draws_the_same_and_another_draws_others(tmp_path: Path) -> None:
+    results = []
+    for number, seed in enumerate((1, 1, 2)):
+        path = tmp_path / str(number)
+        results.append(simulated(path, crawled(path), seed=seed))
+    assert results[0] == results[1]
+    assert results[0].seconds != results[2].seconds
+
+
+def test_a_frontier_of_which_nothing_was_seen_is_simulated(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path, clock=ManualClock(START)) as frontier:
+        frontier.schedule_many(f"http://host.test/{page}" for page in range(10))
+    found = simulated(tmp_path, START)
+    assert (found.succeeded, found.unsure) == (10, 10)
+
+
+def test_hooks_are_not_loaded(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    settings = Settings.from_dict({"crawl": "hooked", "hooks": ["tests.tools.simulation.test_simulated_crawl:Hook"]})
+    with Frontier.open(tmp_path, settings, clock=clock) as frontier:
+        frontier.schedule("http://host.test/")
+    Hook.called = 0
+    simulated(tmp_path, START)
+    assert Hook.called == 0
+
+
+class Hook:
+    """A hook that counts its calls."""
+
+    called = 0
+
+    def on_finish(self, frontier: Frontier, lease: object, outcome: object) -> None:
+        """Count the call."""
+        Hook.called += 1
