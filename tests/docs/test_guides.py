@@ -232,7 +232,7 @@ PROVIDED: dict[str, Callable[[Path], None]] = {
     "docs/howto/adjust.md": provide_traps,
     "docs/operators.md": provide_traps,
     "docs/index.md": provide_hosts,
-    "docs/howto/maintenance.md": end_the_pause,
+    "docs/howto/api.md": end_the_pause,
     "docs/howto/serve.md": lambda folder: begun(folder, "jobs/DEFAULT", "https://calendar.example.org/"),
 }
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.model import CrawlUri, Directive
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.errors import FrontierError, InvalidUrl
@@ -287,7 +287,7 @@ def _records(
         else:
             try:
                 href = uris.parse(item.uri.url)
-                uri = _as_seed(item.uri, href) if args.seeds else item.uri
+                uri = lists.as_seed(item.uri, href) if args.seeds else item.uri
                 _check(uri)
             except InvalidUrl as error:
                 result.refuse(BadRecord(item.location, error.reason, f"not an http or https URL ({error})"))
@@ -324,11 +324,3 @@ def _category(uri: CrawlUri) -> str:
     if not are_hops(uri.hops):
         return "hops"
     return "request" if request_objection(uri) else "json"
-
-
-def _as_seed(uri: CrawlUri, href: str) -> CrawlUri:
-    """Return a URI as a seed: the scope reads from `meta` which seed a URI descends from."""
-    if not isinstance(uri.meta, dict | None):
-        raise ValueError("the meta of a seed is an object")
-    meta = {**(uri.meta or {}), "seed": href}
-    return msgspec.structs.replace(uri, meta=meta, directive=min(uri.directive, Directive.MEDIUM), hops="")

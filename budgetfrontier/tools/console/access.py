@@ -7,9 +7,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from aiohttp import web
+
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.host_allowlist import HostAllowlist
+from budgetfrontier.tools.console.forms import SubmittedCommand, role_for
 from budgetfrontier.tools.console.named_tokens import NamedTokens, Role, TokenHolder
+from budgetfrontier.tools.console.query import NotAllowed
 from budgetfrontier.tools.console.static_files import STYLE_HASH
 
 _LIFETIME = 12 * 3600.0  # seconds of a session
@@ -36,6 +40,21 @@ class BrowserSession(NamedTuple):
     csrf: str
     until: float
     role: Role = Role.ADMIN
+
+
+SESSION = web.RequestKey("session", BrowserSession)
+"""The session of a request, if it has one."""
+
+
+def check_role(session: BrowserSession, asked: SubmittedCommand) -> None:
+    """Raise NotAllowed if the role of a session is not enough for a command."""
+    needed = role_for(asked)
+    if session.role < needed:
+        whose = f"that of {session.who}" if session.who else "this one"
+        raise NotAllowed(
+            f"{asked.op} needs a token with the role {needed.name.lower()}; {whose} has the role "
+            f"{session.role.name.lower()}."
+        )
 
 
 def cookie_name(headers: Mapping[str, str]) -> str:

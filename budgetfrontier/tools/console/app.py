@@ -23,25 +23,30 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.host_allowlist import REFUSED
 from budgetfrontier.tools.console import forms, rendering, static_files, steering
-from budgetfrontier.tools.console.access import HEADERS, Access, BrowserSession, cookie_name, is_inside
-from budgetfrontier.tools.console.api.api_routes import NO_RESOURCE, Api, is_of_api, problem
+from budgetfrontier.tools.console.access import (
+    HEADERS,
+    SESSION,
+    Access,
+    BrowserSession,
+    check_role,
+    cookie_name,
+    is_inside,
+)
+from budgetfrontier.tools.console.api.api_routes import LARGEST_BODY, NO_RESOURCE, Api, is_of_api, problem
 from budgetfrontier.tools.console.downloads import Downloads
 from budgetfrontier.tools.console.event_streams import EventStreams
-from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.named_tokens import Role
 from budgetfrontier.tools.console.pages import GROUPS, ConsolePage
 from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.pages.table import PAGES
 from budgetfrontier.tools.console.query import BadRequest, NotAllowed, NotThere, Query, ServiceUnavailable
-from budgetfrontier.tools.console.steering import Task, Tasks
+from budgetfrontier.tools.console.steering import WAITING_TASKS, Task, Tasks
 
 THREADS = 4
 """Pages that are made at a time."""
 WAITING = 200
 """Requests that wait for one of them; more are refused until there is room."""
-WAITING_TASKS = 10
-"""Commands and dry runs of a job that have not ended; more are refused."""
 _SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show its end at once
 LARGEST_FORM = 1 << 18  # bytes
 _SAMPLED = 1.0  # seconds between two samples of the totals
@@ -49,7 +54,6 @@ _HTML, _PLAIN, _JSON = "text/html", "text/plain", "application/json"
 _METRICS = "/metrics"
 _NO_PAGE = "There is no such page."
 
-SESSION = web.RequestKey("session", BrowserSession)
 FORM = web.RequestKey("form", MultiDict)  # of texts
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _T = TypeVar("_T")
@@ -86,7 +90,7 @@ class Console:
         app.router.add_post("/-/sign-in", self._sign_in)
         app.router.add_post("/-/sign-out", self._sign_out)
         app.router.add_get(_METRICS, self._metrics)
-        Api(self.jobs, self._in_thread, has_token=self.access.has_token).add_routes(app.router)
+        Api(self.jobs, self._in_thread, self.tasks, has_token=self.access.has_token).add_routes(app.router)
         several = any(job.name for job in self.jobs)
         if several:
             app.router.add_get("/", self._index)
@@ -181,7 +185,7 @@ class Console:
                 if request.query.get("live"):  # the script of an open page says it there
                     return self._message(request, 401, "Signed out", "Sign in again.")
                 raise web.HTTPSeeOther(f"/-/sign-in?{urlencode({'next': request.path_qs[:500]})}")
-            if request.method == "POST":
+            if request.method == "POST" and not is_of_api(request.path):
                 await self._check_form(request, session)
             return await handler(request)
         except web.HTTPNotFound:
@@ -192,7 +196,8 @@ class Console:
             answer.headers["Allow"] = allowed
             return answer
         except web.HTTPRequestEntityTooLarge:
-            return self._message(request, 413, "Too large", f"A form has at most {LARGEST_FORM >> 10} KiB.")
+            largest = LARGEST_BODY if is_of_api(request.path) else LARGEST_FORM
+            return self._message(request, 413, "Too large", f"A request has at most {largest >> 10:,} KiB.")
         except NotAllowed as error:
             return self._message(request, 403, "Not allowed", str(error))
         except NotThere as error:
@@ -327,7 +332,7 @@ class Console:
         shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
         read, again = (partial(each, partitions=not job.is_folder) for each in (forms.read, forms.again))
         asked = forms.with_reason(shown.asked, form) if shown else again(form) if applies else read(form)
-        self._check_role(request, asked)
+        check_role(request[SESSION], asked)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable
         back = form.get("back", "")
@@ -340,16 +345,6 @@ class Console:
             async with asyncio.timeout(_SHORT):
                 await task.ended.wait()
         raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}")
-
-    @staticmethod
-    def _check_role(request: web.Request, asked: SubmittedCommand) -> None:
-        """Raise NotAllowed if the role of the token is not enough for a command."""
-        needed, session = forms.role_for(asked), request[SESSION]
-        if session.role < needed:
-            raise NotAllowed(
-                f"{asked.op} needs a token with the role {needed.name.lower()}; that of {session.who} has the role "
-                f"{session.role.name.lower()}."
-            )
 
     async def _shown(self, job: ConsoleJob, form: MultiDict[str], who: str) -> Task:
         """Return the dry run that a form applies; lead back to it if something has changed that it has not shown.

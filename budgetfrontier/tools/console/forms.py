@@ -58,8 +58,8 @@ def read(form: Form, *, partitions: bool = False) -> SubmittedCommand:
     check_names(form, (*_OF_ALL, *_FIELDS.get(op, ())))
     args = _READ[op](form)
     if op in _OF_ENTRY:
-        args["id"] = _entry(form.get("id", ""), op, partitions)
-    return _without_code(SubmittedCommand(op, args, _reason(form)))
+        args["id"] = entry_id(form.get("id", ""), op, partitions=partitions)
+    return without_code(SubmittedCommand(op, args, _reason(form)))
 
 
 def with_reason(asked: SubmittedCommand, form: Form) -> SubmittedCommand:
@@ -87,7 +87,7 @@ def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
     op, subject = _op(values[0], partitions), values[1]
     args: dict[str, Any]
     if op in _OF_ENTRY:
-        args = {"id": _entry(str(subject), op, partitions)} | ({"force": False} if op == "undo" else {})
+        args = {"id": entry_id(str(subject), op, partitions=partitions)} | ({"force": False} if op == "undo" else {})
     elif op == "adjust" and len(values) == 3:
         args = {"match": queues_match([subject]), "set": {"queue_total_budget": values[2]}}
     elif op in ("replay", "drop"):
@@ -105,7 +105,7 @@ def again(form: Form, *, partitions: bool = False) -> SubmittedCommand:
     if not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
     check_names(form, (*_OF_ALL, "args"))
-    return _without_code(SubmittedCommand(op, args, form.get("reason", "")[:LONGEST_REASON]))
+    return without_code(SubmittedCommand(op, args, form.get("reason", "")[:LONGEST_REASON]))
 
 
 def role_for(asked: SubmittedCommand) -> Role:
@@ -145,7 +145,7 @@ def _is_given(op: str, partitions: bool) -> bool:
     return op in _READ and not (partitions and op in NOT_OF_PARTITIONS)
 
 
-def _without_code(asked: SubmittedCommand) -> SubmittedCommand:
+def without_code(asked: SubmittedCommand) -> SubmittedCommand:
     """Return a command that brings no code into the crawl. Raises BadRequest.
 
     A policy "module:name" is imported and called by the process of the crawl. The console's token allows to steer a
@@ -181,8 +181,13 @@ def _queue(form: Form) -> dict[str, Any]:
 
 
 def _snooze(form: Form) -> dict[str, Any]:
+    return {**_queue(form), "until": until(form.get("for", ""))}
+
+
+def until(text: str) -> float:
+    """Return the end of a duration from now on. Raises BadRequest."""
     try:
-        return {**_queue(form), "until": time.time() + read_duration(form.get("for", "").strip())}
+        return time.time() + read_duration(text.strip())
     except ValueError:
         raise BadRequest(f"Snooze for how long? Give {DURATION.text}.") from None
 
@@ -197,7 +202,7 @@ def _ids(form: Form) -> dict[str, Any]:
     return {"ids": sorted(map(int, found))}
 
 
-def _entry(text: str, op: str, partitions: bool) -> int | str:
+def entry_id(text: str, op: str, *, partitions: bool) -> int | str:
     """Return the id of the entry that a command is about: its name in a crawl in partitions, else its number."""
     if partitions and text.isascii() and text.replace("/", "").isalnum() and len(text) < 40:
         return text
@@ -230,8 +235,13 @@ def _adjust(form: Form) -> dict[str, Any]:
             settings[name.strip()] = _value(value.strip())
     if not settings:
         raise BadRequest("Change what? Give a total budget, a replenish amount, or a line NAME=VALUE.")
+    return adjustment(_match(form), settings)
+
+
+def adjustment(match: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an adjustment. Raises BadRequest for settings that it cannot have."""
     try:
-        override = validate_override(_match(form), settings)
+        override = validate_override(match, settings)
     except SettingsError as error:
         raise BadRequest(str(error)) from None
     return {"match": override.match, "set": override.set}

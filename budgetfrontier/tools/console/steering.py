@@ -18,6 +18,8 @@ from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 
 AT_ONCE = 2
 """Dry runs of all jobs, and commands of one job, that run at a time; others wait."""
+WAITING_TASKS = 10
+"""Commands and dry runs of a job that have not ended; more are refused."""
 GIVEN_WITHIN = 60.0
 """Seconds that a command waits for its turn: nobody expects it to be applied long after that."""
 _NOT_GIVEN = (

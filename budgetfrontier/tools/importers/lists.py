@@ -171,3 +171,11 @@ def is_json(value: object) -> bool:
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         return False
     return msgspec.msgpack.encode(back) == msgspec.msgpack.encode(value)
+
+
+def as_seed(uri: CrawlUri, href: str) -> CrawlUri:
+    """Return a URI as a seed: the scope reads from `meta` which seed a URI descends from."""
+    if not isinstance(uri.meta, dict | None):
+        raise ValueError("the meta of a seed is an object")
+    meta = {**(uri.meta or {}), "seed": href}
+    return msgspec.structs.replace(uri, meta=meta, directive=min(uri.directive, Directive.MEDIUM), hops="")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from budgetfrontier.tools.console.named_tokens import Role
 from budgetfrontier.tools.console.query import ROWS
 
 PREFIX = "/api/v1"
@@ -50,7 +51,8 @@ class Listing(msgspec.Struct, Generic[_T], kw_only=True):
 class ApiResource(NamedTuple):
     """A resource: a method and a path below PREFIX, with all that routes, checks and the OpenAPI document need.
 
-    Of a GET, `answer` takes the job, or all jobs if the path names none, and the parameters, and returns the result.
+    `answer` takes the job, or all jobs if the path names none, and the parameters. Of a GET it returns the result, of a
+    POST the `SubmittedCommand` that is then given.
     """
 
     method: str
@@ -60,13 +62,15 @@ class ApiResource(NamedTuple):
     """The struct of the query of a GET, or of the body of a POST."""
     result: Any
     answer: Callable[[Any, Any], Any]
+    role: Role = Role.READ
+    """The role that it needs at least."""
     of_partitions: bool = True
     """Whether a crawl in partitions has it."""
 
     @property
     def name(self) -> str:
         """The name of the resource, the last part of its path."""
-        return self.path.rpartition("/")[2].strip("{}")
+        return next(part for part in reversed(self.path.split("/")) if "{" not in part or self.path == JOB).strip("{}")
 
 
 class ScanPending(Exception):

@@ -5,24 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
 from multidict import MultiMapping
 
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.engine.remote import whoami
+from budgetfrontier.tools.console.access import SESSION, check_role
 from budgetfrontier.tools.console.api import PREFIX, ApiResource, ScanPending
+from budgetfrontier.tools.console.api.command_bodies import result_of
 from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem, document
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
+from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.query import BadRequest, NotThere
+from budgetfrontier.tools.console.query import BadRequest, NotThere, ServiceUnavailable
+from budgetfrontier.tools.console.steering import WAITING_TASKS, Task, Tasks
 
 _PATIENCE = 10.0
 """Seconds that a request waits for the first scan of all queues."""
 _LOOKED = 0.2  # seconds between two looks whether it has ended
+LARGEST_BODY = 4 << 20  # bytes
+_JSON = "application/json"
 _encode = msgspec.json.Encoder().encode
 
 NO_RESOURCE = f"There is no such resource; {PREFIX}/openapi.json has all of them."
@@ -47,21 +56,24 @@ def problem(status: int, text: str) -> web.Response:
 class Api:
     """The API of the jobs of a console. `in_thread` reads outside the event loop, a few at a time."""
 
-    def __init__(self, jobs: Sequence[ConsoleJob], in_thread: InThread, *, has_token: bool) -> None:
-        self._all = jobs
+    def __init__(self, jobs: Sequence[ConsoleJob], in_thread: InThread, tasks: Tasks, *, has_token: bool) -> None:
+        self._all, self._tasks, self._has_token = jobs, tasks, has_token
         self._jobs = {job.slug: job for job in jobs}
         self._in_thread = in_thread
         self._resources = [one for one in RESOURCES if one.of_partitions or all(job.is_folder for job in jobs)]
-        self._document = json.dumps(document(self._resources, has_token=has_token), indent=1).encode()
+        self._document = b""
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Add the routes of all resources, and of the document."""
         router.add_get(f"{PREFIX}/openapi.json", self._openapi)
         for resource in self._resources:
-            router.add_get(PREFIX + resource.path, partial(self._look, resource))
+            handler = self._look if resource.method == "GET" else self._give
+            router.add_route(resource.method, PREFIX + resource.path, partial(handler, resource))
 
     async def _openapi(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(body=self._document, content_type="application/json")
+        if not self._document:
+            self._document = json.dumps(document(self._resources, has_token=self._has_token), indent=1).encode()
+        return web.Response(body=self._document, content_type=_JSON)
 
     async def _look(self, resource: ApiResource, request: web.Request) -> web.StreamResponse:
         """Answer with what a resource shows; wait for the first scan of all queues if it needs one."""
@@ -78,17 +90,66 @@ class Api:
                 answer = problem(503, f"The order needs a scan of all queues, which is not there yet: {pending}.")
                 answer.headers["Retry-After"] = "5"
                 return answer
-            return web.Response(body=body, content_type="application/json")
+            return web.Response(body=body, content_type=_JSON)
+
+    async def _give(self, resource: ApiResource, request: web.Request) -> web.StreamResponse:
+        """Give a command, or its dry run, and wait a while for its result."""
+        job, session = self._target(request), request.get(SESSION)
+        if not self._has_token:
+            return problem(403, "This console is read-only: start it with --tokens or --token-file.")
+        if session is None or session.csrf:  # a browser adds the cookie of a session to requests of other sites, too
+            return problem(401, "A command needs the token itself: `Authorization: Bearer TOKEN`.")
+        if request.content_type != _JSON:
+            return problem(415, f"A command is JSON: `Content-Type: {_JSON}`.")
+        body = await _body(resource.parameters, request)
+        asked: SubmittedCommand = resource.answer(job, body)
+        check_role(session, asked)
+        task = Task(job, asked, who_of(request), dry_run=getattr(body, "dry_run", False), back="")
+        if self._tasks.waiting(job) >= WAITING_TASKS:
+            raise ServiceUnavailable
+        self._tasks.begin(task)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await task.ended.wait()
+        result = result_of(task)
+        if result.ended and result.error:
+            return problem(409, result.error)
+        answer = web.Response(body=_encode(result), status=200 if result.ended else 202, content_type=_JSON)
+        if not result.ended:
+            answer.headers["Location"] = f"{PREFIX}/jobs/{quote(job.slug)}/commands/{task.id}"
+        return answer
 
     def _target(self, request: web.Request) -> Any:
-        """Return the job that a path names, or all jobs. Raises NotThere."""
+        """Return the job or the task that a path names, or all jobs. Raises NotThere."""
         name = request.match_info.get("job")
         if name is None:
             return self._all
         job = self._jobs.get(name)
         if job is None:
             raise NotThere(f"There is no job {name[:100]!a} here{did_you_mean(name, self._jobs) or '.'}")
+        if "task" in request.match_info:
+            return self._tasks.find(request.match_info["task"], who_of(request))
         return job
+
+
+def who_of(request: web.Request) -> str:
+    """Return the name for the audit: that of the token or of the one who signed in, else of the console's own user."""
+    session = request.get(SESSION)
+    return (session.who if session else "") or whoami()
+
+
+async def _body(struct: Any, request: web.Request) -> Any:
+    """Return the body of a request. Raises BadRequest for one that cannot be meant."""
+    parts, size = [], 0
+    async for part in request.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_BODY:
+            raise web.HTTPRequestEntityTooLarge(LARGEST_BODY, size)
+    try:
+        return msgspec.json.decode(b"".join(parts), type=struct)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(in_words(str(error))) from None
 
 
 def of_query(struct: Any, values: MultiMapping[str]) -> Any:

@@ -11,6 +11,7 @@ import msgspec
 from budgetfrontier import __version__
 from budgetfrontier.tools.console.api import PREFIX, ApiResource
 
+_JSON = "application/json"
 PROBLEM = "application/problem+json"
 _REF = "#/components/schemas/{name}"
 _DESCRIPTION = (
@@ -18,11 +19,16 @@ _DESCRIPTION = (
     "those that you do not know. Times are in seconds since 1970-01-01 UTC."
 )
 _STATUSES = {
-    "400": "the parameters cannot be meant",
+    "400": "a parameter, or a field of the body, cannot be meant",
     "401": "a token is needed, or this one is wrong",
-    "403": "the host is not known here",
+    "403": "the host is not known here, or the role of the token is not enough",
     "404": "there is no such job or thing",
     "503": "the job cannot be read, or too much is asked for at once: try again after `Retry-After` seconds",
+}
+_OF_COMMANDS = {
+    "409": "the command was refused, and nothing was changed",
+    "413": "the body is too large",
+    "415": "the body is not JSON",
 }
 
 
@@ -42,7 +48,8 @@ def document(resources: Sequence[ApiResource], *, has_token: bool) -> dict[str, 
     paths: dict[str, dict[str, Any]] = {}
     for number, resource in enumerate(resources):
         parameters, result = shapes[1 + 2 * number : 3 + 2 * number]
-        operation = _operation(resource, _found(parameters, components), result)
+        schema = parameters if resource.method == "POST" else _found(parameters, components)
+        operation = _operation(resource, schema, result)
         paths.setdefault(PREFIX + resource.path, {})[resource.method.lower()] = operation
     asked = {_name(resource.parameters) for resource in resources if resource.method == "GET"}
     found: dict[str, Any] = {
@@ -69,23 +76,32 @@ def _found(shape: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(resource: ApiResource, parameters: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     of_path = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in re.findall(r"{(\w+)}", resource.path)
     ]
-    required = parameters.get("required", ())
-    of_query = [
-        _parameter(name, schema, required=name in required) for name, schema in parameters["properties"].items()
-    ]
-    problem = {PROBLEM: {"schema": {"$ref": _REF.format(name="ApiProblem")}}}
-    return {
+    found: dict[str, Any] = {
         "operationId": f"{resource.method.lower()}_{resource.name.replace('-', '_')}",
         "summary": resource.summary,
-        "parameters": of_path + of_query,
-        "responses": {
-            "200": {"description": "the answer", "content": {"application/json": {"schema": result}}},
-            **{status: {"description": text, "content": problem} for status, text in _STATUSES.items()},
-        },
+        "parameters": of_path,
+        "responses": {"200": {"description": "the answer", "content": {_JSON: {"schema": result}}}},
     }
+    statuses = _STATUSES
+    if resource.method == "POST":
+        found["description"] = f"Needs a token with the role {resource.role.name.lower()}."
+        found["requestBody"] = {"required": True, "content": {_JSON: {"schema": parameters}}}
+        found["responses"]["202"] = found["responses"]["200"] | {
+            "description": "the command has not ended; `Location` is where its result will be",
+            "headers": {"Location": {"schema": {"type": "string"}}},
+        }
+        statuses = _STATUSES | _OF_COMMANDS
+    else:
+        required = parameters.get("required", ())
+        found["parameters"] = of_path + [
+            _parameter(name, schema, required=name in required) for name, schema in parameters["properties"].items()
+        ]
+    problem = {PROBLEM: {"schema": {"$ref": _REF.format(name="ApiProblem")}}}
+    found["responses"] |= {status: {"description": text, "content": problem} for status, text in statuses.items()}
+    return found
 
 
 def _parameter(name: str, schema: dict[str, Any], *, required: bool) -> dict[str, Any]:

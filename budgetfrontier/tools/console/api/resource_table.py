@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from budgetfrontier.core.model import Run
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.tools.console.api import JOB, ApiResource, Listing, ListingParameters, NoParameters
+from budgetfrontier.tools.console.api import command_bodies as commands
 from budgetfrontier.tools.console.api import crawl_resources as crawl
 from budgetfrontier.tools.console.api import queue_resources as queues
+from budgetfrontier.tools.console.named_tokens import Role
+
+
+def _command(
+    name: str, summary: str, body: Any, answer: Any, role: Role = Role.STEER, *, of_partitions: bool = True
+) -> ApiResource:
+    return ApiResource("POST", f"{JOB}/{name}", summary, body, commands.CommandResult, answer, role, of_partitions)
+
 
 RESOURCES = (
     ApiResource("GET", "/jobs", "the jobs, the ill ones first", NoParameters, Listing[crawl.JobItem], crawl.jobs),
@@ -74,5 +85,24 @@ RESOURCES = (
         "GET", f"{JOB}/audit", "who changed what, when and why, the newest first",
         crawl.AuditParameters, Listing[crawl.AuditItem], crawl.audit,
     ),
+    ApiResource(
+        "GET", f"{JOB}/commands/{{task}}", "a command that was given, and its result",
+        NoParameters, commands.CommandResult, commands.result_of,
+    ),
+    _command("pause", "pause the crawl", commands.CommandBody, commands.pause),
+    _command("resume", "resume the crawl", commands.CommandBody, commands.simple("resume")),
+    _command("terminate", "end the crawl for good", commands.CommandBody, commands.simple("terminate"), Role.ADMIN),
+    _command("adjust", "change settings for queues", commands.AdjustBody, commands.adjust),
+    _command("withdraw", "end an adjustment", commands.WithdrawBody, commands.withdraw),
+    _command("undo", "take an entry of the audit back", commands.UndoBody, commands.undo),
+    _command("retire", "retire a queue", commands.QueueBody, commands.on_queue("retire")),
+    _command("unretire", "take back a queue retired by name", commands.QueueBody, commands.on_queue("unretire")),
+    _command("snooze", "block a queue for a time", commands.SnoozeBody, commands.snooze),
+    _command("wake", "end the wait of a queue", commands.QueueBody, commands.on_queue("wake")),
+    _command("set-queue", "give a queue an interval or a limit", commands.SetQueueBody, commands.set_queue),
+    _command("delete", "delete URIs", commands.DeleteBody, commands.delete),
+    _command("replay", "schedule dead letters again", commands.ReplayBody, commands.replay, of_partitions=False),
+    _command("drop", "forget dead letters", commands.DropBody, commands.drop, of_partitions=False),
+    _command("import", "schedule URLs", commands.ImportBody, commands.schedule, of_partitions=False),
 )  # fmt: skip
 """All resources."""

@@ -1,0 +1,231 @@
+"""The commands that the API takes: the body of each, and the command that it asks for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from budgetfrontier.core import uris
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.settings.matching import queues_match
+from budgetfrontier.tools.console import forms
+from budgetfrontier.tools.console.api import NoParameters, described
+from budgetfrontier.tools.console.forms import LONGEST_REASON, MOST, SubmittedCommand
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.query import BadRequest
+from budgetfrontier.tools.console.steering import Task
+from budgetfrontier.tools.importers import lists
+
+_Reason = Annotated[str, described("why, for the audit", min_length=1, max_length=LONGEST_REASON)]
+_Key = Annotated[str, described("the key of the queue, such as example.org", min_length=1)]
+_Keys = Annotated[list[str], described("keys of queues, in the place of `match`", max_length=MOST)]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+_Ids = Annotated[list[_Number], msgspec.Meta(max_length=MOST)]
+_Letters = Annotated[_Ids | None, described("ids of dead letters; null: all")]
+
+
+class CommandBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The body of a command without arguments. `dry_run` shows its effect, and changes nothing."""
+
+    reason: _Reason
+    dry_run: bool = False
+
+
+class QueueBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of a command on one queue."""
+
+    queue: _Key
+
+
+class SnoozeBody(QueueBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `snooze`: `duration` or `until` says how long."""
+
+    duration: Annotated[str, described("such as 30m, 2h, 1d")] = ""
+    until: Annotated[_Seconds | None, described("a time in epoch seconds")] = None
+
+
+class SetQueueBody(QueueBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `set-queue`, for frontiers with `keep_urls`."""
+
+    interval: Annotated[_Seconds | None, described("the least seconds between two leases")] = None
+    max_completed: Annotated[_Number | None, described("retire it after so many URLs; 0: never")] = None
+
+
+class AdjustBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `adjust`: settings for the queues that match a pattern, or for those in a list."""
+
+    set: Annotated[dict[str, Any], described("settings as in an override: {queue_total_budget: 500}")]
+    match: Annotated[str, described("a pattern, such as domain:example.org; *: all")] = ""
+    queues: _Keys = []
+
+
+class WithdrawBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `withdraw`."""
+
+    id: Annotated[int | str, described("the id of the adjustment")]
+
+
+class UndoBody(WithdrawBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `undo`."""
+
+    force: Annotated[bool, described("also if somebody has changed the same since")] = False
+
+
+class DeleteBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `delete`: the URIs of queues that fit a glob, those that fit a regular expression, or both."""
+
+    queue: Annotated[str, described("a glob of keys, such as *.example.org")] = ""
+    pattern: Annotated[str, described("a regular expression that is found in the URL")] = ""
+    for_good: Annotated[bool, described("keep nothing for `undo`: needs the role admin")] = False
+
+
+class ReplayBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `replay`: dead letters that are scheduled again."""
+
+    ids: _Letters
+
+
+class DropBody(ReplayBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `drop`: dead letters that are forgotten."""
+
+    for_good: Annotated[bool, described("keep nothing for `undo`: needs the role admin")] = False
+
+
+class ImportBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The body of `import`: URLs to schedule. The effect counts those added, duplicate, full and invalid."""
+
+    urls: Annotated[list[str], described("http and https URLs", min_length=1, max_length=MOST)]
+    reason: _Reason
+    seeds: Annotated[bool, described("they are seeds")] = False
+    force: Annotated[bool, described("schedule also those that were seen before")] = False
+
+
+class CommandResult(msgspec.Struct, kw_only=True):
+    """A command that was given, or its dry run.
+
+    `effect` is what it has changed, or would change. As long as it has not `ended`, `done` is the share that is, and
+    `task` the name under which `commands` shows it again. `id` is that of its entry in the audit.
+    """
+
+    task: str
+    command: str
+    args: dict[str, Any]
+    reason: str
+    dry_run: bool
+    ended: bool
+    done: float
+    id: int | str | None = None
+    effect: dict[str, Any] | None = None
+    error: str | None = None
+    """Why it was refused, or why its end is not known."""
+
+
+def result_of(task: Task, parameters: NoParameters | None = None) -> CommandResult:
+    """Return a command with its result, as far as it has come."""
+    step, asked = task.step, task.asked
+    entry = step.entry or {}
+    return CommandResult(
+        task=task.id, command=asked.op, args=asked.args, reason=asked.reason, dry_run=task.dry_run,
+        ended=task.ended.is_set() and not step.in_progress, done=step.done, id=entry.get("id"),
+        effect=entry.get("effect", step.effect), error=step.error or None,
+    )  # fmt: skip
+
+
+def simple(op: str) -> Any:
+    """Return the function that makes a command without arguments."""
+    return lambda job, body: SubmittedCommand(op, {}, body.reason)
+
+
+def pause(job: ConsoleJob, body: CommandBody) -> SubmittedCommand:
+    """Pause the crawl, for a reason that reports show."""
+    return SubmittedCommand("pause", {"reason": body.reason}, body.reason)
+
+
+def on_queue(op: str) -> Any:
+    """Return the function that makes a command on one queue."""
+    return lambda job, body: SubmittedCommand(op, {"queue": body.queue}, body.reason)
+
+
+def snooze(job: ConsoleJob, body: SnoozeBody) -> SubmittedCommand:
+    """Block a queue for a time. Raises BadRequest unless one end is given."""
+    if (body.until is None) is not bool(body.duration):
+        raise BadRequest("snooze for how long? Give `duration`, such as 2h, or `until`")
+    end = forms.until(body.duration) if body.until is None else body.until
+    return SubmittedCommand("snooze", {"queue": body.queue, "until": end}, body.reason)
+
+
+def set_queue(job: ConsoleJob, body: SetQueueBody) -> SubmittedCommand:
+    """Give a queue an interval or a limit of its own."""
+    given = {"interval": body.interval, "max_completed": body.max_completed}
+    if not (changes := {name: value for name, value in given.items() if value is not None}):
+        raise BadRequest("change what? Give `interval` or `max_completed`")
+    return SubmittedCommand("set_queue", {"queue": body.queue} | changes, body.reason)
+
+
+def adjust(job: ConsoleJob, body: AdjustBody) -> SubmittedCommand:
+    """Change settings for queues. Raises BadRequest for settings that cannot be changed."""
+    if bool(body.match) is bool(body.queues):
+        raise BadRequest("which queues? Give `match`, such as domain:example.org or *, or `queues`")
+    if not body.set:
+        raise BadRequest("change what? Give settings in `set`")
+    args = forms.adjustment(body.match or queues_match(body.queues), body.set)
+    return forms.without_code(SubmittedCommand("adjust", args, body.reason))
+
+
+def withdraw(job: ConsoleJob, body: WithdrawBody) -> SubmittedCommand:
+    """End an adjustment."""
+    return SubmittedCommand("withdraw", {"id": _entry(job, body, "withdraw")}, body.reason)
+
+
+def undo(job: ConsoleJob, body: UndoBody) -> SubmittedCommand:
+    """Take an entry of the audit back."""
+    return SubmittedCommand("undo", {"force": body.force, "id": _entry(job, body, "undo")}, body.reason)
+
+
+def _entry(job: ConsoleJob, body: WithdrawBody, op: str) -> int | str:
+    return forms.entry_id(str(body.id), op, partitions=not job.is_folder)
+
+
+def delete(job: ConsoleJob, body: DeleteBody) -> SubmittedCommand:
+    """Delete URIs."""
+    if not (body.queue or body.pattern):
+        raise BadRequest("delete what? Give `queue`, a glob of keys, `pattern`, a regular expression, or both")
+    args = {"queue": body.queue or None, "pattern": body.pattern or None} | _for_good(body)
+    return SubmittedCommand("delete", args, body.reason)
+
+
+def replay(job: ConsoleJob, body: ReplayBody) -> SubmittedCommand:
+    """Schedule dead letters again."""
+    return SubmittedCommand("replay", {"ids": _letters(body)}, body.reason)
+
+
+def drop(job: ConsoleJob, body: DropBody) -> SubmittedCommand:
+    """Forget dead letters."""
+    return SubmittedCommand("drop", {"ids": _letters(body)} | _for_good(body), body.reason)
+
+
+def _for_good(body: DeleteBody | DropBody) -> dict[str, bool]:
+    return {"for_good": True} if body.for_good else {}
+
+
+def _letters(body: ReplayBody) -> list[int] | None:
+    if body.ids == []:
+        raise BadRequest("which dead letters? Give their `ids`, or null for all")
+    return None if body.ids is None else sorted(body.ids)
+
+
+def schedule(job: ConsoleJob, body: ImportBody) -> SubmittedCommand:
+    """Schedule URLs. Raises BadRequest for one that is no URL."""
+    found: list[Any] = []
+    for place, url in enumerate(body.urls):
+        try:
+            href = uris.parse(url)
+        except InvalidUrl as error:
+            raise BadRequest(f"urls[{place}]: {url[:200]!a} is no http or https URL ({error})") from None
+        uri = CrawlUri(url, force=body.force)
+        found.append(lists.fields(lists.as_seed(uri, href) if body.seeds else uri))
+    in_place = {"in_place": True} if body.force else {}
+    return SubmittedCommand("schedule", {"uris": found} | in_place, body.reason)

@@ -1,0 +1,251 @@
+"""Commands through the API: dry runs, results, refusals, roles, and the name in the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from budgetfrontier import Reader
+from budgetfrontier.storage.seed_list import listed
+from budgetfrontier.tools.console import named_tokens
+from budgetfrontier.tools.console.access import Access
+from budgetfrontier.tools.console.api import PREFIX, api_routes
+from budgetfrontier.tools.console.api.command_bodies import CommandResult
+from budgetfrontier.tools.console.api.openapi import ApiProblem
+from budgetfrontier.tools.console.api.resource_table import RESOURCES
+from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.named_tokens import NamedTokens, Role
+from tests.engine_process import running_engine
+from tests.forked import begin_forked
+from tests.tools.console.conftest import Client, jobs_at
+
+COMMANDS = [one for one in RESOURCES if one.method == "POST"]
+
+
+@pytest.fixture(autouse=True)
+def forked_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
+
+
+@pytest.fixture(params=["stopped", "running"])
+def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
+    """The job, once stopped and once with an engine running on it in another process."""
+    if request.param == "stopped":
+        yield job
+        return
+    with running_engine(job):
+        yield job
+
+
+class Caller:
+    """A program with the token of alice."""
+
+    def __init__(self, client: Client, token: str) -> None:
+        self.client, self.headers = client, {"Authorization": f"Bearer {token}"}
+
+    async def give(self, name: str, body: Any, *, status: int = 200, **options: Any) -> Any:
+        """Give a command, wait for its end, and return its result or the problem."""
+        options = {"headers": self.headers, "json": body} | options
+        async with self.client.post(f"{PREFIX}/jobs/job/{name}", **options) as answer:
+            found, where = await answer.json(), answer.headers.get("Location")
+        while where is not None:
+            async with self.client.get(where, headers=self.headers) as answer:
+                found = await answer.json()
+            if found["ended"]:
+                assert (status == 409) is (found["error"] is not None), found
+                return msgspec.convert(found, CommandResult)
+            await asyncio.sleep(0.05)
+        assert answer.status == status, found
+        return msgspec.convert(found, CommandResult if status == 200 else ApiProblem)
+
+
+def called(job: Path, act: Callable[[Caller], Any], role: Role = Role.STEER) -> Any:
+    """Let a program with a role use the API of a console of a job."""
+    file = job / "tokens"
+    token = named_tokens.add(file, "alice", role)
+
+    async def within() -> Any:
+        console = Console(jobs_at(job), Access(None, named=NamedTokens(file)))
+        async with TestClient(TestServer(console.application())) as client:
+            return await act(Caller(client, token))
+
+    return asyncio.run(within())
+
+
+def entries(job: Path) -> list[Any]:
+    with Reader(job / "frontier") as reader:
+        return reader.audit()
+
+
+def test_a_dry_run_changes_nothing_and_the_command_is_in_the_audit(steered: Path) -> None:
+    async def act(caller: Caller) -> tuple[CommandResult, int, CommandResult]:
+        body = {"queue": "snoozed.test", "reason": "a trap"}
+        shown = await caller.give("retire", body | {"dry_run": True})
+        return shown, len(entries(steered)), await caller.give("retire", body)
+
+    shown, before, given = called(steered, act)
+    assert before == 1 and shown.dry_run and shown.effect["after"]["state"] == "RETIRED" and shown.id is None
+    entry = entries(steered)[-1]
+    assert (entry.command, entry.who, entry.reason) == ("retire", "alice", "a trap")
+    assert given.id == entry.id and given.effect == entry.effect and not given.dry_run
+
+
+BODIES: dict[str, dict[str, Any]] = {
+    "pause": {},
+    "resume": {},
+    "adjust": {"match": "queue:capped.test", "set": {"queue_total_budget": 10}},
+    "undo": {"id": 1},
+    "retire": {"queue": "capped.test"},
+    "unretire": {"queue": "named.test"},
+    "snooze": {"queue": "capped.test", "duration": "2h"},
+    "wake": {"queue": "snoozed.test"},
+    "delete": {"queue": "named.test"},
+    "replay": {"ids": None},
+    "drop": {"ids": None, "for_good": True},
+    "import": {"urls": ["http://new.test/", "http://capped.test/1"], "seeds": True},
+    "terminate": {},
+}
+"""A body of each command that a job without `keep_urls` or adjustments carries out, in an order in which all apply."""
+
+
+def test_each_command_is_carried_out(job: Path) -> None:
+    async def act(caller: Caller) -> dict[str, CommandResult]:
+        return {name: await caller.give(name, body | {"reason": name}) for name, body in BODIES.items()}
+
+    results = called(job, act, Role.ADMIN)
+    assert {one.name for one in COMMANDS} == BODIES.keys() | {"withdraw", "set-queue"}
+    found = {entry.reason: entry for entry in entries(job)[1:]}
+    assert {name: entry.error for name, entry in found.items()} == dict.fromkeys(BODIES)
+    assert {entry.who for entry in found.values()} == {"alice"}
+    assert results["import"].effect is not None and results["import"].effect["added"] == 1
+    with Reader(job / "frontier") as reader, reader.view() as view:
+        assert "http://new.test/" in {seed.row.url for seed in listed(view)}
+
+
+def test_an_adjustment_of_queues_is_withdrawn(job: Path) -> None:
+    async def act(caller: Caller) -> tuple[Any, list[Any]]:
+        body = {"queues": ["capped.test", "named.test"], "set": {"queue_total_budget": 9}, "reason": "more"}
+        given = await caller.give("adjust", body)
+        async with caller.client.get(f"{PREFIX}/jobs/job/adjustments", headers=caller.headers) as answer:
+            rows = (await answer.json())["rows"]
+        await caller.give("withdraw", {"id": given.id, "reason": "enough"})
+        return given, rows
+
+    given, (row,) = called(job, act)
+    assert (row["id"], row["set"], row["who"]) == (given.id, {"queue_total_budget": 9}, "alice")
+    with Reader(job / "frontier") as reader:
+        assert reader.adjustments == []
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status", "words"),
+    [
+        ("retire", {"queue": "nowhere.test", "reason": "x"}, 409, "there is no queue"),
+        ("undo", {"id": 77, "reason": "x"}, 409, "77"),
+        ("undo", {"id": "0/1", "reason": "x"}, 400, "entry of the audit"),
+        ("set-queue", {"queue": "capped.test", "interval": 5, "reason": "x"}, 409, "keep_urls"),
+        ("set-queue", {"queue": "capped.test", "reason": "x"}, 400, "change what"),
+        ("retire", {"queue": "capped.test"}, 400, "missing: reason"),
+        ("retire", {"queue": "capped.test", "reason": ""}, 400, "reason: expected str of length >= 1"),
+        ("retire", {"queue": "capped.test", "reason": "x", "qeue": 1}, 400, "unknown field qeue"),
+        ("snooze", {"queue": "capped.test", "reason": "x"}, 400, "Give `duration`"),
+        ("snooze", {"queue": "capped.test", "reason": "x", "duration": "long"}, 400, "Snooze for how long?"),
+        ("adjust", {"set": {"queue_total_budget": 1}, "reason": "x"}, 400, "which queues"),
+        ("adjust", {"match": "*", "set": {}, "reason": "x"}, 400, "change what"),
+        ("adjust", {"match": "*", "set": {"queue_total_budgt": 1}, "reason": "x"}, 400, "did you mean"),
+        ("adjust", {"match": "*", "set": {"cost_policy": "os:system"}, "reason": "x"}, 400, "module:name"),
+        ("delete", {"reason": "x"}, 400, "delete what"),
+        ("replay", {"ids": [], "reason": "x"}, 400, "which dead letters"),
+        ("import", {"urls": ["gopher://x.test/"], "reason": "x"}, 400, "urls[0]"),
+        ("terminate", {"reason": "x"}, 403, "needs a token with the role admin; that of alice has the role steer"),
+        ("delete", {"queue": "*", "for_good": True, "reason": "x"}, 403, "role admin"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_words(
+    job: Path, name: str, body: dict[str, Any], status: int, words: str
+) -> None:
+    async def act(caller: Caller) -> ApiProblem:
+        found: ApiProblem = await caller.give(name, body, status=status)
+        return found
+
+    problem = called(job, act)
+    assert problem.status == status and words in problem.detail
+    assert [entry.command for entry in entries(job) if entry.error is None] == ["retire"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ({"data": b"{", "json": None}, 400, "truncated"),
+        ({"data": b"[" * 100_000, "json": None}, 400, ""),
+        ({"data": b'{"reason": "x"}', "json": None, "type": "text/plain"}, 415, "application/json"),
+        ({"data": io.BytesIO(b" " * (5 << 20)), "json": None}, 413, "4,096 KiB"),
+    ],
+)
+def test_a_body_that_is_none_is_refused(job: Path, options: dict[str, Any], status: int, words: str) -> None:
+    async def act(caller: Caller) -> ApiProblem:
+        kind = options.pop("type", "application/json")
+        found: ApiProblem = await caller.give(
+            "pause", None, status=status, headers=caller.headers | {"Content-Type": kind}, **options
+        )
+        return found
+
+    assert words in called(job, act).detail
+
+
+def test_commands_need_the_token_itself(job: Path) -> None:
+    async def act(caller: Caller) -> list[int]:
+        client, body = caller.client, {"reason": "x"}
+        here = {"Origin": str(client.make_url("/"))[:-1]}
+        path, found = f"{PREFIX}/jobs/job/pause", []
+        for headers in ({}, {"Authorization": "Bearer another"}):
+            async with client.post(path, json=body, headers=headers) as answer:
+                found.append(answer.status)
+        form = {"token": caller.headers["Authorization"].split()[1], "who": "x"}
+        async with client.post("/-/sign-in", data=form, headers=here) as answer:
+            assert answer.status == 200
+        async with client.get(f"{PREFIX}/jobs") as answer:  # a browser may read what its pages show
+            found.append(answer.status)
+        async with client.post(path, json=body, headers=here) as answer:
+            found.append(answer.status)
+        return found
+
+    assert called(job, act) == [401, 401, 200, 401] and len(entries(job)) == 1
+
+
+def test_a_console_without_tokens_takes_no_command(job: Path) -> None:
+    async def within() -> tuple[int, str]:
+        path, server = f"{PREFIX}/jobs/job/pause", TestServer(Console(jobs_at(job), Access(None)).application())
+        async with TestClient(server) as client, client.post(path, json={"reason": "x"}) as answer:
+            return answer.status, await answer.text()
+
+    status, text = asyncio.run(within())
+    assert status == 403 and "--tokens" in text
+
+
+def test_a_command_that_takes_long_is_found_under_its_address(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_routes, "_PATIENCE", 0.0)
+
+    async def act(caller: Caller) -> tuple[Any, int]:
+        path, body = f"{PREFIX}/jobs/job/pause", {"reason": "night"}
+        async with caller.client.post(path, json=body, headers=caller.headers) as answer:
+            begun = answer.status, json.loads(await answer.text())["ended"], answer.headers["Location"]
+        while True:
+            async with caller.client.get(begun[2], headers=caller.headers) as answer:
+                found = await answer.json()
+            if found["ended"]:
+                break
+            await asyncio.sleep(0.05)
+        async with caller.client.get(f"{PREFIX}/jobs/job/commands/none", headers=caller.headers) as answer:
+            return (begun, found), answer.status
+
+    (begun, found), missing = called(job, act)
+    assert begun[:2] == (202, False) and found["id"] == entries(job)[-1].id and missing == 404
