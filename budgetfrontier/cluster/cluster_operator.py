@@ -27,7 +27,7 @@ from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_s
 from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
 from budgetfrontier.errors import ConnectionLost, FrontierError
-from budgetfrontier.reports import over_time
+from budgetfrontier.reports import over_time, trap_list
 from budgetfrontier.reports.crawl_log import CrawlLogLine
 from budgetfrontier.reports.explanation import Explanation, ReasonStep
 from budgetfrontier.reports.format import clean
@@ -44,6 +44,7 @@ from budgetfrontier.reports.operators import (
     Where,
 )
 from budgetfrontier.reports.overview import Overview
+from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest
@@ -345,6 +346,11 @@ class ClusterOperator:
         found: dict[int, RowPage[DeadLetter]] = self.owners.ask("dead_letters", RowPage[DeadLetter])
         rows = [(LetterId(number, letter.id), letter) for number in sorted(found) for letter in found[number].rows]
         return Listed(rows, _left_out(sum(one.left for one in found.values()), "dead letter"))
+
+    def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
+        """Return the selected queues that look like crawler traps in any partition, the most suspicious first."""
+        found: dict[int, list[Suspect]] = self.owners.ask("traps", list[Suspect], selection=selection, limit=limit)
+        return sorted((one for suspects in found.values() for one in suspects), key=trap_list.order)[:limit]
 
     # -- one queue or URL
 

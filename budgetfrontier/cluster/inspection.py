@@ -22,13 +22,14 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
 from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports import audit_filter, dry_runs, near_queues, over_time
+from budgetfrontier.reports import audit_filter, dry_runs, near_queues, over_time, trap_list
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, Selection
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
+from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.rules.forecasts import Held
 from budgetfrontier.storage import label_totals, quota_use, seed_list, url_search
@@ -311,6 +312,13 @@ def quotas(reader: Reader) -> list[QuotaUse]:
         return list(_up_to(quota_use.fullest(view), lambda use: 40 + len(use.name)))
 
 
+def traps(reader: Reader, *, selection: Selection, limit: int | None) -> list[Suspect]:
+    """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""
+    most = trap_list.READ if limit is None else limit
+    with reader.view() as view:
+        return trap_list.suspects(view, selection.test(), limit=most, now=time.time())
+
+
 def labels(reader: Reader) -> list[LabelTotals]:
     """Return what was fetched with each label, and its seeds. O(seeds + tallies)."""
     with reader.view() as view:
@@ -322,7 +330,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, survey, dry_run, leases, dead_letters,
         undo, unknown_letters, is_known,
-        series, busiest, held, runs, seeds, unlisted, quotas, labels,
+        series, busiest, held, runs, seeds, unlisted, quotas, labels, traps,
     )
 }  # fmt: skip
 """The looks by name."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between, OverTime
     from budgetfrontier.reports.overview import Overview
+    from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.simulation import Simulated, SimulationRequest
     from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
@@ -255,6 +256,9 @@ class CrawlOperator(Protocol):
 
     def dead_letters(self) -> Listed[tuple[int | LetterId, DeadLetter]]:
         """Return the dead letters with their ids, oldest first."""
+
+    def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
+        """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""
 
     # -- one queue or URL
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between
+    from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.forecasts import Forecast
     from budgetfrontier.rules.simulation import Simulated, SimulationRequest
@@ -368,6 +369,13 @@ class JobOperator:
     def dead_letters(self) -> Listed[tuple[int | LetterId, DeadLetter]]:
         """Return the dead letters with their ids, oldest first."""
         return Listed([(letter.id, letter) for letter in self.reader.dead_letters()])
+
+    def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
+        """Return the selected queues that look like crawler traps, the most suspicious first."""
+        from budgetfrontier.reports.trap_list import suspects
+
+        with self._counted() as view:
+            return suspects(view, selection.test(), limit=limit, now=time.time())
 
     # -- one queue or URL
 

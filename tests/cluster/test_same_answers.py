@@ -84,6 +84,7 @@ def fill(frontier: Any) -> None:
     frontier.schedule_many(f"https://{host}/{page}{'?x' * (page % 3)}" for host in HOSTS for page in range(20))
     leases = frontier.lease(len(HOSTS))
     assert len(leases) == len(HOSTS)
+    frontier.schedule_many(f"https://cal.test/calendar/{year}/04" for year in range(2100, 2120))
     frontier.finish_many([Finish(lease, Outcome.RETRY, reason="no answer") for lease in leases])
 
 
@@ -189,6 +190,16 @@ def test_commands_answer_alike(both: tuple[Path, Any], seed: int, capsys: pytest
     one, many = ([row["command"] for row in side.applied()] for side in sides)
     assert one == many
     assert sides[0].letters().keys() == sides[1].letters().keys()
+
+
+def test_traps_are_the_same(both: tuple[Path, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    one, many = (Side(str(both[0]), capsys), Side(URL, capsys))
+    for arguments in ([], ["--match", "cal.test"], ["--match", "h1.test"], ["--limit", "1"]):
+        found = [[row | {"command": ""} for row in side.rows("traps", *arguments)] for side in (one, many)]
+        assert found[0] == found[1]
+        assert [row["queue"] for row in found[0]] == ([] if "h1.test" in arguments else ["cal.test"])
+    for arguments in (["cal.test", "--dry-run"], ["h1.test"], ["unknown.test"]):
+        assert one.told("traps", "--apply", *arguments) == many.told("traps", "--apply", *arguments)
 
 
 def test_all_kinds_of_reports_are_alike(both: tuple[Path, Any], capsys: pytest.CaptureFixture[str]) -> None:

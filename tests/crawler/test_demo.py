@@ -8,6 +8,8 @@ from pathlib import Path
 
 from budgetfrontier import CrawlState, QueueState
 from budgetfrontier.crawler.demo import web
+from budgetfrontier.reports.trap_list import suspects
+from budgetfrontier.storage.reader import Reader
 from tests.crawler.site import reopened
 from tests.support import PATIENCE
 
@@ -39,5 +41,11 @@ def test_demo(tmp_path: Path) -> None:
         assert rows[web.PRIVATE].expenditure == 0
         assert rows[web.DOWN].errors == 4 and rows[web.BROKEN].queued == 0
         assert [(entry.command, entry.who) for entry in frontier.audit()] == [("adjust", "demo"), ("resume", "crawl")]
+    with Reader(job / "frontier") as reader, reader.view() as view:
+        found = suspects(view, lambda queue: True, limit=None, now=1_795_000_000.0)
+    assert {one.queue: one.evidence[0].code for one in found} == {
+        web.CALENDAR: "future-dates",
+        web.SHOP: "session-ids",
+    }
     again = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert again.returncode == 1 and "holds a crawl already" in again.stderr

@@ -1,0 +1,95 @@
+"""Crawler traps: the evidence in the numbers of a queue and in some of its URIs, and how suspicious both make it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import log2, prod
+from typing import Final, NamedTuple
+
+import msgspec
+
+from budgetfrontier.rules.trap_urls import UrlSign
+
+SUSPICIOUS: Final = 0.5
+"""The score from which on a queue is named. What is weak cannot reach it alone."""
+
+FINISHED: Final = 20
+"""Attempts that a queue must have ended before its growth counts: at its first pages, every site grows."""
+_GROWTH = 4.0  # URIs held for each one finished, from which on more of them say no more
+
+
+class QueueNumbers(NamedTuple):
+    """The numbers of a queue that tell about traps."""
+
+    queued: int
+    finished: int
+    """Attempts that ended, and were charged."""
+    average_cost: float = 0.0
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """One piece of evidence: what it is, and how suspicious it makes a queue by itself, from 0 to 1."""
+
+    code: str
+    score: float
+    text: str
+    example: str = ""
+    pattern: str = ""
+    """A regular expression of the URIs that it is about; "" if there is none."""
+
+
+def by_numbers(numbers: QueueNumbers) -> list[Evidence]:
+    """Return the evidence in the numbers of a queue. All of it is weak: a good large archive has the same.
+
+    >>> [one.code for one in by_numbers(QueueNumbers(120, 40, 2.5))]
+    ['growth', 'cost']
+    """
+    found = []
+    if numbers.finished >= FINISHED and numbers.queued >= 1.5 * numbers.finished:
+        growth = numbers.queued / numbers.finished
+        text = f"holds {growth:,.1f} URIs for each of the {numbers.finished:,} finished"
+        found.append(Evidence("growth", 0.2 * min(growth / _GROWTH, 1.0), text))
+    if numbers.average_cost >= 2:
+        text = f"URIs cost {numbers.average_cost:.1f} on average: the cost policy takes them for suspicious"
+        found.append(Evidence("cost", 0.15, text))
+    return found
+
+
+def by_urls(signs: Iterable[UrlSign]) -> list[Evidence]:
+    """Return the evidence in the signs of a queue's URIs. It is strong, the stronger the more of them have the sign.
+
+    The length of paths is weak.
+    """
+    return [
+        Evidence(
+            one.code,
+            0.15 if one.code == "depth" else SUSPICIOUS + 0.45 * one.share,
+            one.text,
+            one.example,
+            one.pattern,
+        )
+        for one in signs
+    ]
+
+
+def score(evidence: Sequence[Evidence]) -> float:
+    """Return how suspicious a queue is: the probability of a trap, if each piece were an independent one.
+
+    >>> round(score([Evidence("growth", 0.2, ""), Evidence("future-dates", 0.9, "")]), 2)
+    0.92
+    """
+    return 1.0 - prod(1.0 - one.score for one in evidence)
+
+
+def interest(numbers: QueueNumbers) -> float:
+    """Return how much the URIs of a queue are worth being read: those of the most interesting queues are.
+
+    A trap still holds several URIs for each one finished when many are; a site without end looks the same.
+
+    >>> interest(QueueNumbers(120, 40)) > interest(QueueNumbers(300, 1)) > interest(QueueNumbers(9, 400))
+    True
+    """
+    if not numbers.queued:
+        return 0.0
+    growth = min(numbers.queued / max(numbers.finished, 1), _GROWTH)
+    return growth * log2(2 + min(numbers.finished, numbers.queued)) + min(numbers.average_cost, 10.0)

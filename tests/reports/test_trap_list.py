@@ -1,0 +1,93 @@
+"""Queues that look like traps: all traps are named, and no honest archive is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier, ManualClock
+from budgetfrontier.reports import trap_list
+from budgetfrontier.reports.trap_list import Suspect
+from budgetfrontier.settings.scope_rules import parse_rule
+from budgetfrontier.storage.reader import Reader
+from tests.reports.trap_sites import HONEST, TRAPS, Links
+from tests.support import on_disk
+
+NOW = 1_795_000_000.0
+"""In November 2026."""
+SIGNS = {
+    "calendar": "future-dates",
+    "shop": "combined-arguments",
+    "facets-in-paths": "permuted-segments",
+    "sessions": "session-ids",
+    "unnamed-sessions": "session-ids",
+    "relative": "repeated-segments",
+}
+
+
+def crawl_sites(frontier: Frontier, sites: Mapping[str, Links], fetched: int) -> None:
+    """Fetch a number of pages of each site, with its links as the discovered URIs."""
+    requests: Counter[str] = Counter()
+    frontier.schedule_many(f"http://{name}.test/" for name in sites)
+    while leases := frontier.lease(1):
+        uri, name = leases[0].uri, leases[0].queue.partition(".")[0]
+        requests[name] += 1
+        links = sites[name](uri.url.partition(".test")[2], requests[name])
+        found = [CrawlUri(urljoin(uri.url, link), via=uri.url, hops=uri.hops + "L") for link in links]
+        frontier.finish(leases[0], discovered=found)
+        if requests[name] == fetched:
+            frontier.retire(leases[0].queue)
+
+
+def suspects(folder: Path, *, limit: int | None = None) -> list[Suspect]:
+    with Reader(folder / "frontier") as reader, reader.view() as view:
+        return trap_list.suspects(view, lambda queue: True, limit=limit, now=NOW)
+
+
+@pytest.mark.parametrize("fetched", [100, 300])
+def test_all_traps_are_named_and_no_honest_archive_is(tmp_path: Path, fetched: int) -> None:
+    frontier = on_disk(tmp_path, ManualClock(NOW), queue_total_budget=-1)
+    crawl_sites(frontier, TRAPS | HONEST, fetched)
+    frontier.close()
+    found = {one.queue.partition(".")[0]: one for one in suspects(tmp_path)}
+    assert {name: one.evidence[0].code for name, one in found.items()} == SIGNS
+    with Reader(tmp_path / "frontier") as reader:
+        for name in TRAPS.keys() & found.keys():
+            one = found[name]
+            assert one.score >= 0.6
+            if not one.rule:  # facets at the root of a host are indistinguishable from its sections
+                continue
+            fits = parse_rule(one.rule).fits
+            pending = [item.uri for item in reader.pending(one.queue)]
+            assert sum(fits(uri, None) for uri in pending) >= 0.5 * len(pending)
+            assert not fits(CrawlUri(f"http://{name}.test/"), None)
+            assert not any(fits(CrawlUri(f"http://{other}.test/2031/04/"), None) for other in HONEST)
+
+
+def test_a_limit_keeps_the_most_suspicious(tmp_path: Path) -> None:
+    frontier = on_disk(tmp_path, ManualClock(NOW), queue_total_budget=-1)
+    crawl_sites(frontier, {name: TRAPS[name] for name in ("sessions", "calendar")}, 60)
+    frontier.close()
+    both = suspects(tmp_path)
+    assert [one.score for one in both] == sorted((one.score for one in both), reverse=True)
+    assert len(both) == 2 and suspects(tmp_path, limit=1) == both[:1]
+
+
+def test_a_queue_is_held_by_what_it_has_spent(tmp_path: Path) -> None:
+    """The next attempt exceeds it, unless the queue is retired already."""
+    frontier = on_disk(tmp_path, ManualClock(NOW), queue_total_budget=-1)
+    crawl_sites(frontier, {"sessions": TRAPS["sessions"]}, 60)
+    frontier.commit()
+    assert [one.total_budget for one in suspects(tmp_path)] == [None]
+    frontier.unretire("sessions.test")
+    frontier.commit()
+    (one,) = suspects(tmp_path)
+    assert one.total_budget == one.spent == 60
+    frontier.adjust(match=f"queue:{one.queue}", queue_total_budget=one.total_budget)
+    for lease in frontier.lease(1):
+        frontier.finish(lease)
+    assert frontier.lease(1) == []

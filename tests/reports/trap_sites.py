@@ -1,0 +1,128 @@
+"""Sites made for tests of traps: three traps as public reports describe them, and honest archives that resemble them.
+
+Each is a function of a path, and of the number of requests so far, to the links of the page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+Links = Callable[[str, int], list[str]]
+
+
+def calendar(path: str, request: int) -> list[str]:
+    """A calendar of events without end: each month leads to the months beside it."""
+    parts = path.split("/")
+    year, month = (int(parts[2]), int(parts[3])) if len(parts) > 3 else (2026, 11)
+    count = year * 12 + month - 1
+    near = [f"/events/{m // 12}/{m % 12 + 1:02d}" for m in (count - 1, count + 1, count + 12)]
+    return [*near, f"/events/{year}/{month:02d}/list", f"/events/{year}/{month:02d}/{1 + count % 28:02d}", "/about"]
+
+
+FACETS = {
+    "brand": [f"brand{n}" for n in range(8)],
+    "color": ["black", "blue", "green", "red", "white"],
+    "size": ["s", "m", "l", "xl"],
+    "material": ["cotton", "linen", "silk", "wool"],
+    "sort": ["price", "name", "new"],
+}
+
+
+def shop(path: str, request: int) -> list[str]:
+    """A faceted shop: each list leads to those with one facet more, or another value of one."""
+    listing, _, query = path.partition("?")
+    if not listing.startswith("/shirts"):
+        return ["/shirts", *(f"/product/{n}" for n in range(10))]
+    chosen = dict(pair.split("=") for pair in query.split("&")) if query else {}
+    links = []
+    for name, values in FACETS.items():
+        for value in values:
+            more = chosen | {name: value}
+            links.append(f"{listing}?" + "&".join(f"{key}={more[key]}" for key in sorted(more)))
+    return links
+
+
+def paths_of_facets(path: str, request: int) -> list[str]:
+    """A faceted shop with its facets in the path, in the order in which they were chosen."""
+    chosen = path.split("/")[2:]
+    values = [value for name in ("color", "size", "material") for value in FACETS[name]]
+    return ["/shirts/" + "/".join([*chosen, value]) for value in values if value not in chosen and len(chosen) < 5]
+
+
+def sessions(path: str, request: int) -> list[str]:
+    """A site that puts a new id into the path of all links of each page that is asked for without a cookie."""
+    token = hashlib.md5(str(request).encode(), usedforsecurity=False).hexdigest()[:24]
+    page = path.rpartition("/")[2]
+    number = int(page.removeprefix("page")) if page.startswith("page") else 0
+    return [f"/s/{token}/page{(number * 3 + step) % 40}" for step in range(1, 5)]
+
+
+def unnamed_sessions(path: str, request: int) -> list[str]:
+    """The same with the id behind the path, without a name, as a large bookshop once had it."""
+    page = path.split("/")[-2] if path.count("/") > 2 else "0"
+    number = int(page.removeprefix("isbn0596") or 0)
+    token = f"{102 + request % 5}-{1000000 + 7919 * request % 9000000}-{1000000 + 104729 * request % 9000000}"
+    return [f"/exec/ASIN/isbn0596{(number * 3 + step) % 40:02d}/{token}" for step in range(1, 5)]
+
+
+def relative(path: str, request: int) -> list[str]:
+    """A site whose links lack the leading slash: each page leads to one deeper."""
+    folder = path.rpartition("/")[0]
+    return [f"{folder}/news/", f"{folder}/about/team/", f"{folder}/contact"]
+
+
+def newspaper(path: str, request: int) -> list[str]:
+    """The archive of a newspaper: an index for each day since 1950, articles with dates in their paths."""
+    parts = path.strip("/").split("/")
+    if parts == [""]:
+        return ["/about", *(f"/{year}/" for year in range(1950, 2027))]
+    if len(parts) == 1 and parts[0].isdigit():
+        return [f"/{parts[0]}/{month:02d}/" for month in range(1, 13)]
+    if len(parts) == 2:
+        return [f"/{parts[0]}/{parts[1]}/{day:02d}/" for day in range(1, 29)]
+    if len(parts) == 3:
+        year, month, day = parts
+        names = ("council-votes-on-budget", "storm-hits-coast", "team-wins-final", "letters-to-the-editor")
+        articles = [f"/{year}/{month}/{day}/{name}-{int(year + month + day) % 99991}.html" for name in names]
+        return [*articles, f"/{year}/{month}/{day}/?page=2", f"/search?day={day}&month={month}&year={year}"]
+    return ["/", f"{path}?print=1", f"/topic/{parts[-1].partition('-')[0]}?page=2"]
+
+
+def museum(path: str, request: int) -> list[str]:
+    """The catalogue of a museum: objects by number, with pictures of several sizes under ids, and a list in pages."""
+    parts = path.strip("/").partition("?")[0].split("/")
+    if parts[0] == "object" and len(parts) == 2:
+        number = int(parts[1])
+        picture = hashlib.md5(parts[1].encode(), usedforsecurity=False).hexdigest()[:12]
+        return [
+            f"/object/{number}/images", f"/object/{number}/provenance", f"/artist/{number % 97}",
+            *(f"/iiif/{picture}/full/{size}/0/default.jpg" for size in ("200,", "800,", "max")),
+            f"/object/{number + 1}",
+        ]  # fmt: skip
+    if parts[0] == "list":
+        page = int(path.partition("page=")[2].partition("&")[0] or 1)
+        found = [f"/object/{page * 50 + n}" for n in range(50)]
+        return [*found, f"/list?page={page + 1}&sort=year", f"/list?page={page + 1}&sort=title"]
+    return ["/list?page=1", "/visit/hours", "/visit/map"]
+
+
+def wiki(path: str, request: int) -> list[str]:
+    """A wiki with the views of each of its pages as arguments, and its history."""
+    title = path.partition("title=")[2].partition("&")[0] or "Main_Page"
+    seed = int(hashlib.md5(title.encode(), usedforsecurity=False).hexdigest()[:6], 16)
+    others = [f"/index.php?title=Article_{(seed + step * 7919) % 5000}" for step in range(12)]
+    old = [f"/index.php?title={title}&diff={seed + n}&oldid={seed + n - 1}" for n in range(4)]
+    views = [f"/index.php?title={title}&action={action}" for action in ("history", "edit", "info")]
+    return [*others, *old, *views, f"/index.php?title={title}&action=history&limit=50&offset={seed}"]
+
+
+TRAPS: dict[str, Links] = {
+    "calendar": calendar,
+    "shop": shop,
+    "facets-in-paths": paths_of_facets,
+    "sessions": sessions,
+    "unnamed-sessions": unnamed_sessions,
+    "relative": relative,
+}
+HONEST: dict[str, Links] = {"newspaper": newspaper, "museum": museum, "wiki": wiki}

@@ -1,0 +1,134 @@
+"""Evidence of crawler traps: what is weak names no queue, and rules reject just what a sign counts."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetfrontier.core import uris
+from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.rules import trap_evidence
+from budgetfrontier.rules.trap_evidence import Evidence, QueueNumbers
+from budgetfrontier.rules.trap_urls import url_signs
+from budgetfrontier.settings.scope_rules import check_rule
+
+NOW = 1_795_000_000.0  # in November 2026
+FACETS = ("red", "xl", "wool", "new", "short")
+counts = st.integers(0, 10**9)
+parts = st.sampled_from(
+    [
+        "a",
+        "b",
+        "news",
+        "2031",
+        "04",
+        "2024",
+        "7",
+        "x{0}",
+        "NN",
+        "sid-4f9a1c77be20",
+        "s",
+        "%E6",
+        "red",
+        "é",
+        ".",
+    ]
+)
+urls = st.builds(
+    "http://a.test/{}?{}".format,
+    st.lists(parts, max_size=8).map("/".join),
+    st.lists(st.builds("{}={}".format, parts, parts), max_size=5).map("&".join),
+)
+
+
+def signs(paths: list[str]) -> list[str]:
+    return [one.code for one in url_signs([f"http://a.test{path}" for path in paths], NOW)]
+
+
+@given(counts, counts, st.floats(0, 1e9))
+def test_numbers_alone_name_no_queue(queued: int, finished: int, average_cost: float) -> None:
+    numbers = QueueNumbers(queued, finished, average_cost)
+    evidence = trap_evidence.by_numbers(numbers)
+    assert all(0 < one.score < trap_evidence.SUSPICIOUS for one in evidence)
+    assert trap_evidence.score([*evidence, Evidence("depth", 0.15, "")]) < trap_evidence.SUSPICIOUS
+    assert trap_evidence.interest(numbers) >= 0
+
+
+@given(st.lists(st.floats(0, 1)))
+def test_more_evidence_never_lowers_the_score(scores: list[float]) -> None:
+    evidence = [Evidence("", score, "") for score in scores]
+    found = [trap_evidence.score(evidence[:count]) for count in range(len(evidence) + 1)]
+    assert all(before <= after + 1e-9 for before, after in pairwise(found))
+    assert found[0] >= -1e-9 and found[-1] <= 1 + 1e-9
+
+
+@given(st.lists(urls, max_size=60))
+def test_rules_are_valid_and_reject_the_share_that_is_told(found: list[str]) -> None:
+    hrefs = []
+    for url in found:
+        try:
+            hrefs.append(uris.parse(url))
+        except InvalidUrl:
+            continue
+    for sign in url_signs(hrefs, NOW):
+        assert 0 < sign.share <= 1 and sign.example in hrefs
+        if sign.pattern:
+            check_rule(f"regex:{sign.pattern}")
+            assert not re.search(sign.pattern, "http://b.test" + sign.example.removeprefix("http://a.test"))
+            if sign.code != "permuted-segments":  # whose rule rejects others of the same facets, too
+                assert sum(bool(re.search(sign.pattern, href)) for href in hrefs) / len(hrefs) == sign.share
+    for one in trap_evidence.by_urls(url_signs(hrefs, NOW)):
+        assert one.code == "depth" or one.score >= trap_evidence.SUSPICIOUS
+
+
+@pytest.mark.parametrize(
+    ("code", "paths"),
+    [
+        ("repeated-segments", [f"/a/b/a/b/{n}" for n in range(20)]),
+        ("repeated-segments", [f"/img/{n}/img/x/img/" for n in range(20)]),
+        ("permuted-segments", [f"/shop/{a}/{b}" for a in FACETS for b in FACETS]),
+        (
+            "combined-arguments",
+            [f"/l?f[0]=a{n % 5}&f[1]=b{n // 5 % 4}&f[2]=c{n // 20 % 3}" + "&f[3]=d" * (n // 60) for n in range(240)],
+        ),
+        ("session-ids", [f"/p{n % 5}?sid={n * 7919}" for n in range(40)]),
+        ("session-ids", [f"/sid-{n:04d}a1b2c3d4/p{n % 5}" for n in range(40)]),
+        ("future-dates", [f"/calendar/{year}/04" for year in range(2020, 2040)]),
+        ("future-dates", [f"/cal?date={year}-04-01" for year in range(2020, 2040)]),
+        ("future-dates", [f"/cal/{year}0401" for year in range(2020, 2040)]),
+        ("future-dates", [f"/venue/hall-{n}/month/{2030 + n}/4" for n in range(20)]),
+    ],
+)
+def test_signs(code: str, paths: list[str]) -> None:
+    assert code in signs(paths)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        [f"/{1950 + n % 76}/{1 + n % 12:02d}/{1 + n % 28:02d}/" for n in range(300)],
+        [f"/day?year={1950 + n % 76}&month={1 + n % 12}&day={1 + n % 28}" for n in range(300)],
+        [f"/object/{number}" for number in range(1, 5000, 17)],
+        [f"/object/{number}/images" for number in range(1, 5000, 17)],
+        [f"/object/{number * 2654435761 % 2**48:012x}/{what}" for number in range(60) for what in ("images", "text")],
+        [f"/index.php?title=A{n}&action=history&limit=50" for n in range(100)],
+        [f"/thread/{n}?page={page}" for n in range(30) for page in range(5)],
+        [f"/s/{n * 2654435761 % 2**48:012x}" for n in range(60)],
+        [f"/event/{n}/the-2030-plan" for n in range(60)],
+        [f"/en/topic-{n}/en/page" for n in range(60)],
+        [f"/?s=word{n}" for n in range(60)],
+    ],
+)
+def test_honest_paths_have_none(paths: list[str]) -> None:
+    assert signs(paths) == []
+
+
+def test_the_host_with_most_signs_is_told_of_in_a_queue_of_several() -> None:
+    """Queues by domain or address hold URLs of several hosts; the rule is about one of them."""
+    good = [f"http://b.test/{n}" for n in range(50)]
+    (sign,) = url_signs([*good, *(f"http://a.test/calendar/{year}/04" for year in range(2028, 2048))], NOW)
+    assert sign.share == 1 and sign.pattern.startswith(r"^https?://a\.test")
