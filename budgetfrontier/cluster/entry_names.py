@@ -75,7 +75,8 @@ class EntryNames:
     def entry(self, entry: AuditEntry) -> AuditEntry:
         """Return an entry with other entries by their names."""
         args = self._named(entry.args, "id") if entry.command in ("withdraw", "undo", "discard") else entry.args
-        args = {name: value for name, value in args.items() if name != "timeless"}  # which nobody has asked for
+        unasked = ("timeless",) if entry.command in ("delete", "drop") else ("timeless", "for_good")
+        args = {name: value for name, value in args.items() if name not in unasked}
         if isinstance(args.get("ids"), list):  # of dead letters
             args["ids"] = [f"{self._partition}/{number}" for number in args["ids"]]
         error = None if entry.error is None else self.text(entry.error)

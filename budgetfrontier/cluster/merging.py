@@ -17,7 +17,7 @@ from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
 from budgetfrontier.rules.verdict import Standing
-from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.series import Busiest
 
@@ -219,10 +219,21 @@ def merged_undo(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def merged_selected(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Merge the effects of a command on selected queues, or of its dry run, on partitions."""
+    states: Counter[str] = Counter()
+    for one in effects:
+        states.update(one["states"])
+    named = [key for one in effects for key in one["queues"]][:NAMED_QUEUES]
+    return added(effects) | {"states": dict(states), "queues": named}
+
+
 def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the effects of a command on partitions as that on the crawl."""
     if command in ("adjust", "withdraw"):
         return merged_effect(effects)
+    if "states" in effects[0]:
+        return merged_selected(effects)
     if command in ("delete", "replay", "drop"):
         return added(effects)
     return merged_undo(effects) | merged_states(effects)

@@ -26,7 +26,7 @@ MOST_WAITING: Final = 1000
 MOST_BYTES_WAITING: Final = 4 << 20
 """Of the commands that wait for a long one: they are part of the note. More are refused."""
 OF_QUEUES: Final = frozenset(("retire", "unretire", "snooze", "wake", "set_queue"))
-"""Commands to one queue."""
+"""Commands to a queue, or to those that they select."""
 OF_ENTRIES: Final = frozenset(("withdraw", "undo"))
 """Commands about an entry of the audit, which has another id in each partition: they name its command instead."""
 
@@ -68,7 +68,8 @@ class Commands:
 
     def _note(self, steered: Steered, entry: int | None) -> None:
         op = _op(steered)
-        self._state.remember(steered.command, entry, of_queue=op in OF_QUEUES, is_adjustment=op == "adjust")
+        of_queue = op in OF_QUEUES and (steered.name != "apply" or steered.positional[1].get("queue") is not None)
+        self._state.remember(steered.command, entry, of_queue=of_queue, is_adjustment=op == "adjust")
 
     def _must_wait(self, frontier: Frontier, steered: Steered) -> bool:
         waiting = self._state.waiting
@@ -126,9 +127,9 @@ class Commands:
 def replicable(op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command with those that make it the same in all replicas.
 
-    Nothing that was deleted is kept, for a file beside a frontier is not a part of its snapshots.
+    Nothing that was deleted or changed is kept, for a file beside a frontier is not a part of its snapshots.
     """
-    if op == "delete":
+    if op == "delete" or (op in OF_QUEUES and args.get("queue") is None):
         return args | {"for_good": True, "timeless": True}
     return args | {"for_good": True} if op == "drop" else args
 

@@ -7,7 +7,7 @@ from math import isfinite
 import msgspec
 
 from budgetfrontier.engine import arguments
-from budgetfrontier.engine.commands import operations
+from budgetfrontier.engine.commands import operations, queue_commands
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
@@ -27,7 +27,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     def checked(self, kernel: Kernel) -> Asked:
         """Return the values as they are stored, whole numbers as plain ints. Raises FrontierError for others."""
         if self.interval is not None or self.max_completed is not None:
-            operations.check_paced(kernel)
+            queue_commands.check_paced(kernel)
         given = {"interval": self.interval, "max_completed": self.max_completed}
         args = {name: value for name, value in given.items() if value is not None}
         operations.check_command("set_queue", {"queue": "", **args})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -52,11 +52,18 @@ class RemovedFiles:
 
     # -- writing
 
-    def keep(self, effect: dict[str, Any], taken: Iterable[tuple[str, dict[bytes, Look | None]]]) -> None:
+    def keep(
+        self,
+        effect: dict[str, Any],
+        taken: Iterable[tuple[str, dict[bytes, Look | None]]],
+        *,
+        values: Mapping[bytes, bytes] | None = None,
+    ) -> None:
         """Write the records that a step of a command is about to delete; its effect says where, from then on.
 
-        They are given by table and key, each with its queue as it will look then. Raises FrontierError if they cannot
-        be written, StorageFull if the disk is full; nothing has changed then.
+        They are given by table and key, each with its queue as it will look then. `values` are written in the place of
+        those in the tables. Raises FrontierError if they cannot be written, StorageFull if the disk is full; nothing
+        has changed then.
         """
         taken = [(table, records) for table, records in taken if records]
         if self._env.memory or not taken:
@@ -67,27 +74,29 @@ class RemovedFiles:
             self._open(before)
             size = before.bytes
             for table, records in taken:
-                for block in self._blocks(table, records):
+                for block in self._blocks(table, records, values):
                     size += self._write(encode_block(block))
         except OSError as e:
             self._take_back(before.bytes)
             why = "the disk is full" if e.errno in NO_ROOM else str(e)
-            so_far = f"; `budgetfrontier undo` puts back what was deleted until then, {self._name(before)}"
+            so_far = f"; `budgetfrontier undo` takes back what was done until then, {self._name(before)}"
             raise (StorageFull if e.errno in NO_ROOM else FrontierError)(
-                f"what is deleted is kept for `undo`, and cannot be written: {why}{so_far if found else ''}; nothing "
-                "more was deleted. Free some space, or delete for good (--for-good), which needs no space for it"
+                f"what the command changes is kept for `undo`, and cannot be written: {why}{so_far if found else ''}; "
+                "nothing more was changed. Free some space; a deletion for good (--for-good) needs no space for it"
             ) from e
         effect["kept"] = msgspec.to_builtins(Kept(before.file, size))
 
     def _name(self, found: Kept) -> str:
         return f"{found.bytes:,} bytes in {FOLDER}/{file_name(found.file)}"
 
-    def _blocks(self, table: str, taken: dict[bytes, Look | None]) -> Iterator[Block]:
+    def _blocks(
+        self, table: str, taken: dict[bytes, Look | None], values: Mapping[bytes, bytes] | None
+    ) -> Iterator[Block]:
         """Yield the records in blocks of a bounded size."""
         txn, db = self._env.txn, self._env.db[table]
         block, size = Block(table, [], []), 0
         for key, look in taken.items():
-            value = txn.get(key, db=db)
+            value = txn.get(key, db=db) if values is None else values.get(key)
             if value is None:
                 continue
             if size and size + len(value) > LARGEST:
@@ -151,8 +160,8 @@ class RemovedFiles:
         except OSError as e:
             if e.errno in NO_ROOM:
                 raise StorageFull(
-                    f"the disk of {self._folder} is full: what is deleted is kept there for `undo`. Free some space, "
-                    "or delete for good (--for-good), which needs no space for it"
+                    f"the disk of {self._folder} is full: what commands change is kept there for `undo`. Free some "
+                    "space; a deletion for good (--for-good) needs no space for it"
                 ) from e
             raise
 

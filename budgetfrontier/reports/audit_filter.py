@@ -57,7 +57,8 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
         withdrawn = effect.get("withdrawn")
         match = entry.args.get("match") or (withdrawn["match"] if withdrawn else None)
         if match is not None:
-            return covers_match(str(match))
+            relation = covers_match(str(match))
+            return "perhaps" if relation and entry.args.get("states") else relation
         changes = effect.get("inverse")
         if entry.command == "undo" and changes is not None:
             found = [covers_match(one["match"]) for one in changes["restore"]]

@@ -37,6 +37,9 @@ def undone(effect: _Values) -> str:
         return f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
     if "dropped" in effect:
         return f"dropped {counted(effect['dropped'], 'dead letter')}, and what was known of their URLs"
+    if "left" in effect:
+        left = f"; {counted(effect['left'], 'queue')} changed since, and left as they are" if effect["left"] else ""
+        return f"restored {counted(effect['restored'], 'queue')}{left}"
     if "removed" in effect:
         parts = (("removed", effect["removed"]), ("restored", effect.get("restored", ())))
         return "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
@@ -132,14 +135,38 @@ def _discarded(args: _Values, effect: _Values) -> str:
     return f"Removed for good what {effect.get('command', 'the command')} of entry {args['id']} had deleted{size}."
 
 
-def _on_queue(verb: str) -> Callable[[_Values, _Values], str]:
+_DONE = {
+    "retire": "retired",
+    "unretire": "taken out of retirement",
+    "snooze": "blocked",
+    "wake": "woken",
+    "set_queue": "given another pace",
+}
+
+
+def selected(op: str, args: _Values, effect: _Values, *, verb: str = "") -> str:
+    """Return what a command on selected queues has done, or with `verb` would do: "would be"."""
+    states = f" in state {' or '.join(args['states'])}" if args.get("states") else ""
+    match = "" if args["match"] == "*" else f" that match {_short(args['match'])}"
+    moved = ", ".join(f"{count:,} {move}" for move, count in effect["states"].items())
+    details = f": {moved}, with {counted(effect['uris'], 'URI')}" if moved else ""
+    until = f" until {format_time(args['until'])}" if op == "snooze" else ""
+    of = f"{effect['changed']:,} of {counted(effect['matched'], 'queue')}{states}{match}"
+    return f"{of} {verb or ('was' if effect['changed'] == 1 else 'were')} {_DONE[op]}{until}{details}"
+
+
+def _on_queue(op: str, verb: str) -> Callable[[_Values, _Values], str]:
     def says(args: _Values, effect: _Values) -> str:
+        if "states" in effect:
+            return f"{selected(op, args, effect)}."
         return f"{verb} queue {_short(args['queue'])}: {', '.join(_changed(effect)) or 'nothing changed'}."
 
     return says
 
 
 def _snoozed(args: _Values, effect: _Values) -> str:
+    if "states" in effect:
+        return f"{selected('snooze', args, effect)}."
     key, until = _short(args["queue"]), format_time(args["until"])
     if longer := waits_longer(args, effect):
         return f"Blocked queue {key} until {until}, which changed nothing: {longer}{_new_state(effect)}."
@@ -220,11 +247,11 @@ _SENTENCES: dict[str, Callable[[_Values, _Values], str]] = {
     "adjust": _adjusted,
     "withdraw": _withdrawn,
     "discard": _discarded,
-    "retire": _on_queue("Retired"),
-    "unretire": _on_queue("Took out of retirement"),
+    "retire": _on_queue("retire", "Retired"),
+    "unretire": _on_queue("unretire", "Took out of retirement"),
     "snooze": _snoozed,
-    "wake": _on_queue("Ended the waits of"),
-    "set_queue": _on_queue("Set the pace of"),
+    "wake": _on_queue("wake", "Ended the waits of"),
+    "set_queue": _on_queue("set_queue", "Set the pace of"),
     "pause": _on_crawl("Paused"),
     "resume": _on_crawl("Resumed"),
     "terminate": _on_crawl("Terminated"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from budgetfrontier.engine.commands import deletion, preview, state_preview, undo_checks
+from budgetfrontier.engine.commands import deletion, preview, queue_commands, state_preview, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.scope_check import preview_in_scope
@@ -37,6 +37,9 @@ def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, 
     if op in _OF_LETTERS:
         return _letters(view, args)
     if op in _OF_QUEUE:
+        queue_commands.check(op, args)
+        if args.get("queue") is None:
+            return state_preview.of_queues(view, op, args, time.time())
         return state_preview.of_queue(view, op, args, time.time())
     if op in _OF_CRAWL:
         return state_preview.of_crawl(view, op, args)

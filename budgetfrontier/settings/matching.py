@@ -337,11 +337,20 @@ def _typed(text: str, form: Callable[[str], str], name: str) -> str:
         raise SettingsError(f'"{brief(text)}": "{brief(name)}" is not a host name ({error})') from None
 
 
+def with_kind(pattern: str) -> str:
+    """Return the pattern of a command as overrides have it: one without a kind is a glob on queue keys.
+
+    >>> [with_kind(text) for text in ("*.example.org", "example.com:8080", "host:a.test", "*")]
+    ['queue:*.example.org', 'queue:example.com:8080', 'host:a.test', '*']
+    """
+    return pattern if pattern == "*" or pattern.partition(":")[0] in (*KINDS, *_BOUND) else f"queue:{pattern}"
+
+
 def queue_test(pattern: str | None) -> Callable[[str, str, str | None], bool]:
     """Return the test of (URL, queue key, label) for a pattern of a command; one without a kind is a glob on keys."""
     if pattern is None or pattern == "*":
         return lambda url, queue, label: True
-    match = parse_match(pattern if pattern.partition(":")[0] in KINDS else f"queue:{pattern}")
+    match = parse_match(with_kind(pattern))
     if match.by_key:
         return lambda url, queue, label: match.matches("", queue)
     return lambda url, queue, label: bool(url) and match.matches(url, queue, label)

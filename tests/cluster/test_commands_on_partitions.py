@@ -387,3 +387,19 @@ def test_leases_and_dead_letters_are_listed(cli: Cli) -> None:
 def test_a_folder_has_no_partitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["partitions", str(tmp_path)]) == 2
     assert "give --cluster kafka://" in capsys.readouterr().err
+
+
+def test_queues_of_all_partitions_are_selected_by_one_command(cli: Cli, at_rest: None) -> None:
+    code, shown, err = cli("snooze", "--match", "*.test", "--state", "RETIRED", "--for", "1h", "--dry-run")
+    assert (code, err) == (0, "dry run: nothing was changed\n")
+    assert shown.startswith("12 of 12 queues in state RETIRED that match queue:*.test would be blocked until ")
+    assert ": 12 RETIRED, with 78 URIs\n12 queues: h" in shown
+    code, out, err = cli("snooze", "--match", "*.test", "--state", "RETIRED", "--for", "1h")
+    assert (code, err) == (0, "") and out.startswith("12 of 12 queues in state RETIRED that match queue:*.test were")
+    (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])
+    assert row["args"].keys() == {"match", "states", "until"} and row["effect"]["states"] == {"RETIRED": 12}
+    code, _, err = cli("undo", str(row["id"]))
+    assert code == 1 and "cannot be undone: a crawl in partitions, or in memory, keeps nothing" in err
+    assert cli("wake", "--match", r"regex:^https://h[0-5]\.", "--state", "RETIRED")[1].startswith("6 of 6 queues")
+    assert cli("wake", "--match", "*")[1].startswith("6 of 12 queues were woken: 6 RETIRED, with ")
+    assert "must not depend on time" in cli("wake", "--match", "regex:(a+)+$")[2]

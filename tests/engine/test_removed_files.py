@@ -123,7 +123,7 @@ def test_a_full_disk_refuses_the_deletion_and_names_the_way_out(
         f.schedule_many(CrawlUri(url, not_before=2e6) for url in pages("a", 3, first=90))
         with monkeypatch.context() as patch:
             patch.setattr(removed_files, "open", opened_on_disk_of(room), raising=False)
-            with pytest.raises(StorageFull, match=r"the disk is full; nothing more was deleted.*--for-good"):
+            with pytest.raises(StorageFull, match=r"the disk is full; nothing more was changed.*--for-good"):
                 f.delete(queue="a.test")
         assert (f.summary().queued, f.summary().future, files(tmp_path)) == (30, 3, set())
         assert f.audit()[0].effect == {}
@@ -143,7 +143,7 @@ def test_a_disk_that_is_full_halfway_leaves_what_can_be_undone(tmp_path: Path, m
         f.schedule_many(pages("a", 30))
         with monkeypatch.context() as patch:
             patch.setattr(removed_files, "open", opened_on_disk_of(300), raising=False)
-            with pytest.raises(StorageFull, match="`budgetfrontier undo` puts back what was deleted until then"):
+            with pytest.raises(StorageFull, match="`budgetfrontier undo` takes back what was done until then"):
                 f.delete(queue="a.test")
         left = f.summary().queued
         assert 0 < left < 30 and f.audit()[0].effect["deleted"] == 30 - left

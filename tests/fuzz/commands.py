@@ -68,6 +68,7 @@ VALUES = ("3s", "lifo", "uri", "wag", "no.such_module:policy", {"additive": {"ru
 ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "queue": names,
     "pattern": st.none() | st.sampled_from(("test", "(", "/1$", "[")),
+    "states": st.none() | st.lists(st.sampled_from(("READY", "RETIRED", "BUSY")) | anything, max_size=2),
     "until": numbers | st.just(START + 5),
     "interval": numbers,
     "ids": st.none() | st.lists(numbers, max_size=3),
@@ -98,9 +99,10 @@ TAKES = {
     "bury": ("uris", "reasons"),
     "replay": ("ids",),
     "drop": ("ids", "for_good"),
-    "snooze": ("queue", "until"),
+    "snooze": ("match", "states", "until"),
     "set_queue": ("queue", "interval"),
-    **dict.fromkeys(("retire", "unretire", "wake"), ("queue",)),
+    "wake": ("match", "states"),
+    **dict.fromkeys(("retire", "unretire"), ("queue",)),
     **dict.fromkeys(("pause", "resume", "terminate"), ()),
 }
 assert TAKES.keys() == OPERATIONS.keys() | STEPWISE.keys()
@@ -108,6 +110,7 @@ operations = st.sampled_from((*TAKES, "delete", "delete", "drop", "unknown", "")
 SENSIBLE: dict[str, st.SearchStrategy[Any]] = {
     "queue": st.sampled_from(("a.test", "b.test", "c.test")),
     "pattern": st.sampled_from((None, None, "/1$")),
+    "states": st.sampled_from((None, ["INACTIVE", "RETIRED"])),
     "until": st.just(START + 5),
     "interval": st.sampled_from((0, 5)),
     "ids": st.none(),

@@ -1526,6 +1526,40 @@ class Model:
         self.snooze(key, until) if command == "snooze" else getattr(self, command)(key)
         self.last = {"command": command, "key": key, "before": before, "after": self.look(key)}
 
+    def selects(self, match: str, states: list[str] | None, queue: Queue) -> bool:
+        """Whether a command selects a queue: by its state, its key, its group, or the URI at its head."""
+        if queue.state not in (states or [queue.state]):
+            return False
+        kind, _, what = match.partition(":")
+        if kind == "group":
+            (named, slash, valued), (first, _, value) = what.partition("/"), queue.group.partition("/")
+            return bool(queue.group and fnmatchcase(first, named) and (not slash or fnmatchcase(value, valued)))
+        if match == "*" or kind in ("queue", "queues"):
+            return match == "*" or any(fnmatchcase(queue.key, each) for each in what.split(","))
+        head = self.head(queue)
+        return {
+            "host": fnmatchcase(head.host, what),
+            "domain": ("." + head.host).endswith("." + what),
+            "label": head.label == what,
+        }[kind]
+
+    def operate_on_many(self, command: str, match: str, states: list[str] | None, **chosen: Any) -> tuple[int, int]:
+        """All that are selected, in the order of their creation; return how many, and how many were changed."""
+        changed, matched = [], 0
+        for key in sorted(self.queues, key=lambda key: self.queues[key].id):
+            if not self.selects(match, states, self.queues[key]):
+                continue
+            matched, before = matched + 1, self.look(key)
+            if command == "snooze":
+                self.snooze(key, max(chosen["until"], self.queues[key].wake))
+            else:
+                getattr(self, command)(key, **chosen)
+            if self.look(key) != before:
+                changed.append((key, before, self.look(key)))
+        self.last = {"command": command, "changed": changed}
+        self.settle()
+        return matched, len(changed)
+
     def retire(self, key: str) -> None:
         if self.queues[key].state != RETIRED:
             self.move(self.queues[key], RETIRED)

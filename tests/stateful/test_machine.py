@@ -39,6 +39,8 @@ from tests.support import kernel
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 NO_TALLY = dict.fromkeys(AMOUNTS, 0)
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced", "label:one")
+WITH_URIS = ("READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "INELIGIBLE")
+SELECTIONS = (*MATCHES, "queues:a.test,forced", "group:*", "group:each/?.test", "group:sites")
 GROUP_MATCHES = (
     "group:*",
     "group:all",
@@ -599,6 +601,27 @@ class FrontierMachine(RuleBasedStateMachine):
         assert done is bool(queue)
         if done:
             self.remember()
+
+    @rule(
+        match=st.sampled_from(SELECTIONS),
+        states=st.one_of(st.none(), st.lists(st.sampled_from(WITH_URIS), min_size=1, max_size=4, unique=True)),
+        seconds=st.sampled_from((5.0, 100.0, 290.0)),
+        operation=st.sampled_from(("retire", "unretire", "snooze", "wake", "set_queue")),
+    )
+    def operate_on_many(self, match: str, states: list[str] | None, operation: str, seconds: float) -> None:
+        """In steps of two queues, as all that concerns many."""
+        if states is None and match.partition(":")[0] in ("host", "domain", "label"):
+            states = list(WITH_URIS)
+        chosen: dict[str, Any] = {"until": self.clock.time() + seconds} if operation == "snooze" else {}
+        if operation == "set_queue":
+            if not self.options["keep_urls"]:
+                return
+            chosen = {"interval": seconds, "max_completed": int(seconds) % 7}
+        expected = self.model.operate_on_many(operation, match, states, **chosen)
+        args = {"match": match, **({"states": states} if states else {}), **chosen}
+        effect = self.frontier.internals.apply(Command(operation, args, "me", "")).effect
+        same("selected", (effect["matched"], effect["changed"]), expected)
+        self.remember()
 
     @precondition(lambda self: self.options["keep_urls"])
     @rule(

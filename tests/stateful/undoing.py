@@ -19,7 +19,9 @@ def undo(model: Model, number: int, *, force: bool) -> bool:
     command = entry["command"]
     if entry.get("discarded") or _is_undone(model, number):
         return False
-    if command in ("adjust", "withdraw"):
+    if "changed" in entry:
+        done = _queues(model, entry, force)
+    elif command in ("adjust", "withdraw"):
         done = _adjustments(model, number, entry, force)
     elif command in ("retire", "unretire", "snooze", "wake", "set_queue"):
         done = _queue(model, entry, force)
@@ -46,7 +48,7 @@ def discard(model: Model, number: int) -> bool:
 
 def _kept(entry: dict[str, Any]) -> bool:
     """Whether it has kept anything."""
-    deleted = entry.get("later") or entry.get("waiting") or entry.get("letters")
+    deleted = entry.get("changed") or entry.get("later") or entry.get("waiting") or entry.get("letters")
     return bool(deleted) and not entry.get("for_good")
 
 
@@ -87,6 +89,16 @@ def _may_meet(one: str, other: str) -> bool:
     if one in keys or other in keys:
         return True
     return fnmatch(*keys) or fnmatch(*keys[::-1])
+
+
+def _queues(model: Model, entry: dict[str, Any], force: bool) -> bool:
+    """Each that has not changed since, or all."""
+    if not _kept(entry):
+        return False
+    for key, before, after in entry["changed"]:
+        _queue(model, {"command": entry["command"], "key": key, "before": before, "after": after}, force)
+    model.last = {"command": "return"}
+    return True
 
 
 def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:

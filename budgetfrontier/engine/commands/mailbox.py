@@ -48,6 +48,7 @@ class _Arguments(TypedDict, total=False):
     for_good: bool
     timeless: bool
     match: str
+    states: list[str] | None
     set: dict[str, Any]
     dry_run: bool
     reason: str

@@ -1,4 +1,4 @@
-"""The commands that steer a frontier, by name, and those that change the state of a queue or of the crawl.
+"""The commands that steer a frontier, by name, and those that change the state of the crawl.
 
 A command is applied in one transaction with its audit entry, whether it came through the API or through the mailbox. A
 command that may affect any number of URIs is applied in steps, and stores its progress.
@@ -7,58 +7,19 @@ command that may affect any number of URIs is applied in steps, and stores its p
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
+from functools import partial
 from typing import Any, NamedTuple
 
-from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.spelling import did_you_mean
-from budgetfrontier.engine import arguments
 from budgetfrontier.engine.admission.admit import Admitter
-from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, scheduling, undo
-from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
+from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, queue_commands, scheduling, undo
+from budgetfrontier.engine.commands.state_preview import look_at_crawl
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.storage.records import Progress
 
-_LONGEST_INTERVAL = (1 << 32) - 1
-"""The most seconds that 32 bits hold."""
-
 # -- the commands: each changes the kernel and returns the effect that the audit keeps
-
-
-def _queue(kernel: Kernel, args: dict[str, Any]) -> QueueRecord:
-    queue = kernel.tables.queues.find(str(args["queue"]))
-    if queue is None:
-        raise FrontierError(f"there is no queue {args['queue']!r}; `queues` lists them")
-    return queue
-
-
-def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], None]) -> Operation:
-    def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-        queue = _queue(kernel, args)
-        before = look_at_queue(queue)
-        change(kernel, queue, args, now)
-        return {"before": before, "after": look_at_queue(queue)}
-
-    return apply
-
-
-def check_paced(kernel: Kernel) -> None:
-    """Raise FrontierError unless queues of the frontier may have intervals and limits of their own."""
-    if kernel.tables.urls is None:
-        raise FrontierError(
-            "queues have intervals and limits of their own only with `frontier.keep_urls`, which is fixed at creation; "
-            "`adjust` sets `politeness.min_interval` for queues that match"
-        )
-
-
-def _set_queue(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
-    check_paced(kernel)
-    if "interval" in args:
-        kernel.turns.set_interval(queue, float(args["interval"]), now)
-    if "max_completed" in args:
-        kernel.turns.set_limit(queue, int(args["max_completed"]))
 
 
 def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
@@ -95,11 +56,6 @@ OPERATIONS: dict[str, Operation] = {
     "adjust": adjustment.adjust,
     "withdraw": adjustment.withdraw,
     "discard": undo.discard,
-    "retire": _on_queue(lambda kernel, queue, args, now: kernel.turns.retire(queue)),
-    "unretire": _on_queue(lambda kernel, queue, args, now: kernel.turns.unretire(queue)),
-    "snooze": _on_queue(lambda kernel, queue, args, now: kernel.turns.snooze(queue, float(args["until"]), now)),
-    "wake": _on_queue(lambda kernel, queue, args, now: kernel.turns.wake(queue, now)),
-    "set_queue": _on_queue(_set_queue),
     "pause": _crawl_state(_pause),
     "resume": _crawl_state(_resume),
     "terminate": _crawl_state(_terminate),
@@ -125,26 +81,14 @@ STEPWISE: dict[str, Stepwise] = {
     "replay": Stepwise(dead_letters.start_replay, dead_letters.replay),
     "drop": Stepwise(dead_letters.start_drop, dead_letters.drop),
     "undo": Stepwise(undo.start, undo.step),
+    **{op: Stepwise(queue_commands.start, step) for op, step in queue_commands.STEPS.items()},
 }
 
 
-def _check_queue(args: dict[str, Any]) -> None:
-    str(args["queue"])
-
-
-def _check_snooze(args: dict[str, Any]) -> None:
-    _check_queue(args)
-    if not isfinite(float(args["until"])):
-        raise FrontierError("a queue is blocked until a time in epoch seconds; to block it for good, retire it")
-
-
-def _check_set_queue(args: dict[str, Any]) -> None:
-    _check_queue(args)
-    if not 0 <= float(args.get("interval", 0)) <= _LONGEST_INTERVAL:
-        raise FrontierError(f"an interval is a number of seconds from 0 to {_LONGEST_INTERVAL}, not {args['interval']}")
-    if arguments.exactly(args.get("max_completed", 0), 0, 1 << 62) is None:
-        error = arguments.error_of_count(args["max_completed"], FrontierError)
-        raise error(f"a limit is a whole number of URLs, 0 for none, not {args['max_completed']!r:.60}")
+def takes_steps(op: str, args: dict[str, Any]) -> bool:
+    """Return whether a command may take several steps: one on a queue that it names takes one, as a dry run does."""
+    is_named = op in queue_commands.STEPS and args.get("queue") is not None
+    return op in STEPWISE and not is_named and not (op in PREVIEWS and args.get("dry_run"))
 
 
 _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
@@ -158,14 +102,11 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "bury": scheduling.check_letters,
     "replay": dead_letters.check,
     "drop": dead_letters.check,
-    "retire": _check_queue,
-    "unretire": _check_queue,
-    "wake": _check_queue,
-    "snooze": _check_snooze,
-    "set_queue": _check_set_queue,
+    **{op: partial(queue_commands.check, op) for op in queue_commands.STEPS},
 }
 
 
+_OF_QUEUES = frozenset(("queue", "match", "states", "for_good", "timeless"))
 _ARGUMENTS: dict[str, frozenset[str]] = {
     "adjust": frozenset(("match", "set", "dry_run", "survey", "promised")),
     "withdraw": frozenset(("id", "survey", "promised")),
@@ -177,18 +118,18 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "bury": frozenset(("uris", "reasons")),
     "replay": frozenset(("ids", "queue")),
     "drop": frozenset(("ids", "queue", "for_good")),
-    "retire": frozenset(("queue",)),
-    "unretire": frozenset(("queue",)),
-    "snooze": frozenset(("queue", "until")),
-    "wake": frozenset(("queue",)),
-    "set_queue": frozenset(("queue", "interval", "max_completed")),
+    "retire": _OF_QUEUES,
+    "unretire": _OF_QUEUES,
+    "snooze": _OF_QUEUES | {"until"},
+    "wake": _OF_QUEUES,
+    "set_queue": _OF_QUEUES | {"interval", "max_completed"},
     "pause": frozenset(("reason",)),
     "resume": frozenset(),
     "terminate": frozenset(),
 }
 """The arguments that each command takes; for a revival, the lines of the log that its URIs come from.
 
-`timeless`: patterns have no time limit, so that all replicas delete the same URIs.
+`timeless`: patterns have no time limit, so that all replicas do the same. `for_good`: nothing is kept for `undo`.
 """
 
 

@@ -4,21 +4,68 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.engine.commands.selection import SelectedQueues, count, summary
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
 from budgetfrontier.rules.queue_states import INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.grouping import wants_star
-from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.settings.overrides import Effective, QueueSettings
+from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
 from budgetfrontier.storage.records import Counters
 from budgetfrontier.storage.view import View
 
+NOT_PACED = (
+    "queues have intervals and limits of their own only with `frontier.keep_urls`, which is fixed at creation; "
+    "`adjust` sets `politeness.min_interval` for queues that match"
+)
 _FIGURES = ("out", "expenditure", "total_budget", "balance")
+
+
+class Terms:
+    """The settings of a view by which commands change the states of queues: read once."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+    def __repr__(self) -> str:
+        return f"<Terms of {self.view!r}>"
+
+    @cached_property
+    def frontier(self) -> FrontierSettings:
+        """The settings of the frontier."""
+        return self.view.settings()[0].frontier
+
+    @cached_property
+    def revision(self) -> int:
+        """The revision of the settings in force."""
+        return self.view.counters().settings_revision
+
+    @cached_property
+    def in_force(self) -> Effective:
+        """The settings in force by URI."""
+        return self.view.in_force()
+
+    @cached_property
+    def heads(self) -> HeadUrls:
+        """The URLs at the heads of queues."""
+        return HeadUrls(self.view)
+
+    @cached_property
+    def budgets(self) -> BudgetsInForce:
+        """The budgets of queues by the settings in force."""
+        return BudgetsInForce(self.view)
+
+    def settings_of(self, queue: QueueRecord) -> QueueSettings:
+        """Return the settings in force for the head of a queue, or for the URL placed last if it is empty."""
+        url, label = self.heads.subject(queue)
+        return self.in_force.for_uri(url or queue.last_enqueued, queue.queue, label)
 
 
 def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
@@ -46,10 +93,24 @@ def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str,
     queue = view.find_queue(view.named(args["queue"]))
     if queue is None:
         raise FrontierError(f"there is no queue {args['queue']!a}")
-    changed, shown = copy.copy(queue), BudgetsInForce(view).show(queue)
-    _COMMANDS[op](view, changed, args, now)
+    terms = Terms(view)
+    changed, shown = copy.copy(queue), terms.budgets.show(queue)
+    _COMMANDS[op](terms, changed, args, now)
     effect = {"queue": queue.queue, "before": look_at_queue(queue), "after": look_at_queue(changed)}
     return effect | {name: getattr(shown, name) for name in _FIGURES}
+
+
+def of_queues(view: View, op: str, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Return the effect of a command on the queues that it selects, as of the view. O(queues). Raises FrontierError."""
+    if op == "set_queue" and not view.settings()[0].frontier.keep_urls:
+        raise FrontierError(NOT_PACED)
+    effect, change, terms = summary(), _COMMANDS[op], Terms(view)
+    for _, queue in SelectedQueues(args).queues(view):
+        if queue is not None:
+            before = look_at_queue(queue)
+            change(terms, queue, args, now)
+            count(effect, queue, before, look_at_queue(queue))
+    return effect
 
 
 def of_crawl(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -97,68 +158,62 @@ def set_waits(queue: QueueRecord, waits: Waits) -> None:
 # -- as `Turns` of the engine does it; a test compares them
 
 
-def _retire(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+def _retire(terms: Terms, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     queue.by_name, queue.state = True, RETIRED
 
 
-def _unretire(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+def _unretire(terms: Terms, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     if queue.state is RETIRED:
-        queue.state = state_once_revived(view, queue)
+        queue.state = state_once_revived(terms, queue)
     queue.by_name = False
 
 
-def state_once_revived(view: View, queue: QueueRecord) -> QueueState:
+def state_once_revived(terms: Terms, queue: QueueRecord) -> QueueState:
     """Return the state of a RETIRED queue that is brought back; a policy for its precedence is not asked again."""
-    state, frontier = queue_states.after_unretirement(queue), view.settings()[0].frontier
-    if state is not INACTIVE or frontier.precedence_floor is None:
+    state = queue_states.after_unretirement(queue)
+    if state is not INACTIVE or terms.frontier.precedence_floor is None:
         return state
     precedence = queue.precedence
-    if queue.revision != view.counters().settings_revision and frontier.precedence_policy == "base":
-        precedence = view.in_force().for_uri(HeadUrls(view).url(queue) or NO_URL, queue.queue).precedence
-    return queue_states.while_waiting(precedence, frontier.precedence_floor)
+    if queue.revision != terms.revision and terms.frontier.precedence_policy == "base":
+        precedence = terms.in_force.for_uri(terms.heads.url(queue) or NO_URL, queue.queue).precedence
+    return queue_states.while_waiting(precedence, terms.frontier.precedence_floor)
 
 
-def _snooze(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+def _snooze(terms: Terms, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     set_waits(queue, wake_times.blocked(queue, float(args["until"])))
     if queue.state is READY and queue.wake_time > now:
         queue.state = SNOOZED
 
 
-def _settings(view: View, queue: QueueRecord) -> QueueSettings:
-    """Return the settings in force for the head of a queue, or for the URL placed last if it is empty."""
-    url, label = HeadUrls(view).subject(queue)
-    return view.in_force().for_uri(url or queue.last_enqueued, queue.queue, label)
-
-
-def _wake(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+def _wake(terms: Terms, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     if queue.state is SNOOZED:
-        settings = _settings(view, queue)
-        queue.state = queue_states.after_waking(BudgetsInForce(view).show(queue), settings)
+        settings = terms.settings_of(queue)
+        queue.state = queue_states.after_waking(terms.budgets.show(queue), settings)
     set_waits(queue, wake_times.woken(queue, now))
 
 
-def _set_queue(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+def _set_queue(terms: Terms, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     found = look_at_queue(queue)
-    repace(view, queue, found | args, found, now)
+    repace(terms, queue, found | args, found, now)
 
 
-def repace(view: View, queue: QueueRecord, chosen: dict[str, Any], before: dict[str, Any], now: float) -> None:
+def repace(terms: Terms, queue: QueueRecord, chosen: dict[str, Any], before: dict[str, Any], now: float) -> None:
     """Give a copy of a queue's record the interval and the limit that are `chosen` and not as `before`."""
     if chosen["interval"] != before["interval"]:
         queue.interval = chosen["interval"]
         interval = queue.interval
         if interval is None:
-            interval = _settings(view, queue).min_interval if queue.queued else 0.0
+            interval = terms.settings_of(queue).min_interval if queue.queued else 0.0
         set_waits(queue, wake_times.paced(queue, interval, now))
         if queue.state is READY and queue.wake_time > now:
             queue.state = SNOOZED
     if chosen["max_completed"] != before["max_completed"]:
         queue.max_completed = chosen["max_completed"]
         if queue.state is RETIRED and not queue.by_name:
-            queue.state = state_once_revived(view, queue)
+            queue.state = state_once_revived(terms, queue)
 
 
-_COMMANDS: dict[str, Callable[[View, QueueRecord, dict[str, Any], float], None]] = {
+_COMMANDS: dict[str, Callable[[Terms, QueueRecord, dict[str, Any], float], None]] = {
     "retire": _retire,
     "unretire": _unretire,
     "snooze": _snooze,

@@ -1,17 +1,19 @@
 """The undoing of commands by their audit entries: changes of adjustments, of a queue, of the crawl, and deletions.
 
 A command is not undone if its objects have changed since, unless that is forced. An undo can be undone itself, except
-for that of a deletion. That of `bury` deletes, and keeps the records as a deletion does.
+for that of a deletion, and of a command on selected queues. That of `bury` deletes, and keeps the records as a deletion
+does.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.core.model import CrawlState, QueueRecord
+from budgetfrontier.core.model import CrawlState
 from budgetfrontier.engine.admission.admit import Admitter
-from budgetfrontier.engine.commands import restoring, undo_bury
+from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
 from budgetfrontier.engine.commands.adjustment import edit
+from budgetfrontier.engine.commands.queue_commands import restore
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.commands.undo_checks import (
     PAUSED,
@@ -20,13 +22,12 @@ from budgetfrontier.engine.commands.undo_checks import (
     check_crawl,
     check_queue,
     find,
+    is_of_many,
     key_of,
 )
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.rules import crawl_states, wake_times
-from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
+from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING
-from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.storage.records import AuditEntry, Progress
 
 
@@ -43,7 +44,7 @@ def start(args: dict[str, Any]) -> Progress:
 def step(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Undo the command of an audit entry: in one step, or in many for `delete`, `drop` and `bury`.
+    """Undo the command of an audit entry: in one step, or in many for `delete`, `drop`, `bury` and selected queues.
 
     Raises FrontierError; in the first step nothing has changed then. Returns whether this was the last step.
     """
@@ -55,10 +56,14 @@ def step(
             begun = undo_bury.start()
         elif command in DELETING | BURYING:
             begun = restoring.start(view, entry, restoring.kept_by(entry, command), force=force)
+        elif is_of_many(entry, command):
+            begun = undo_queues.start(entry, command)
         else:
             progress.effect = {"command": command, **_at_once(kernel, entry, command, force, now)}
             return True
         progress.at, progress.effect = begun.at, begun.effect
+    if "restored" in progress.effect:
+        return undo_queues.step(kernel, progress, limit, now, force=bool(args.get("force")))
     if "source" in progress.effect:
         return restoring.step(kernel, admitter, args, progress, limit, now)
     buried = kernel.tables.env.view().audit_entry(int(args["id"]))
@@ -91,39 +96,8 @@ def _undo_queue(kernel: Kernel, entry: AuditEntry, command: str, force: bool, no
     key, before, after = key_of(entry), entry.effect["before"], entry.effect["after"]
     queue = check_queue(entry, command, kernel.tables.queues.find(key), force=force)
     found = look_at_queue(queue)
-    if command in RETIRING:
-        _restore_retirement(kernel, queue, before)
-    elif command in PACING:
-        if before["interval"] != after["interval"]:
-            kernel.turns.set_interval(queue, before["interval"], now)
-        if before["max_completed"] != after["max_completed"]:
-            kernel.turns.set_limit(queue, before["max_completed"])
-    else:
-        _restore_waits(kernel, queue, before, after, now)
+    restore(command, kernel, queue, before, after, now)
     return {"queue": key, "before": found, "after": look_at_queue(queue)}
-
-
-def _restore_retirement(kernel: Kernel, queue: QueueRecord, before: dict[str, Any]) -> None:
-    if before["state"] != RETIRED:
-        kernel.turns.unretire(queue)
-        queue.by_name = before["by_name"]
-    elif before["by_name"]:
-        kernel.turns.retire(queue)
-    elif queue.state is RETIRED:
-        kernel.tables.counters.retired_by_name -= queue.by_name
-        queue.by_name = False
-    else:
-        queue.by_name = False
-        kernel.tables.rotation.move(queue, RETIRED)
-
-
-def _restore_waits(
-    kernel: Kernel, queue: QueueRecord, before: dict[str, Any], after: dict[str, Any], now: float
-) -> None:
-    rotation = kernel.tables.rotation
-    rotation.set_waits(queue, wake_times.restored(queue, Waits.told(before), Waits.told(after)))
-    if queue.state is READY and queue.wake_time > now:
-        rotation.move(queue, SNOOZED)
 
 
 def _undo_crawl(kernel: Kernel, entry: AuditEntry, force: bool) -> dict[str, Any]:

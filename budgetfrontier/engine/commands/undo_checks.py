@@ -10,11 +10,12 @@ from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord
 from budgetfrontier.core.units import format_time
-from budgetfrontier.engine.commands import restoring, undo_bury
+from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
 from budgetfrontier.engine.commands.state_preview import (
+    Terms,
     crawl_after,
     look_at_crawl,
     look_at_queue,
@@ -22,6 +23,7 @@ from budgetfrontier.engine.commands.state_preview import (
     set_waits,
     state_once_revived,
 )
+from budgetfrontier.engine.commands.undo_queues import aspect
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
@@ -106,6 +108,11 @@ def _contend(one: Override, other: Override) -> bool:
     return shared and not disjoint(parse_match(one.match), parse_match(other.match))
 
 
+def is_of_many(entry: AuditEntry, command: str) -> bool:
+    """Return whether an entry is about queues that a command has selected, or the undo of that."""
+    return command in RETIRING | WAITING | PACING and "before" not in entry.effect
+
+
 def key_of(entry: AuditEntry) -> str:
     """Return the key of the queue that an entry is about."""
     return str(entry.args.get("queue", entry.effect.get("queue")))
@@ -119,23 +126,14 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
     if before == after:
         raise FrontierError(f"{entry.id}, {command}, has changed nothing")
     found = look_at_queue(queue)
-    if not force and _aspect(found, command) != _aspect(after, command):
+    if not force and aspect(found, command) != aspect(after, command):
         differences = " and ".join(_differences(found, after, command))
         raise FrontierError(f"queue {queue.queue} has changed since {entry.id}: {differences}; {FORCE}")
     return queue
 
 
-def _aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
-    """Return the part of a queue's look that a command, or its undo, has set."""
-    if command in RETIRING:
-        return look["state"] == RETIRED, look["by_name"]
-    if command in PACING:
-        return look["interval"], look["max_completed"]
-    return look["block"], Waits.told(look).unblocked if command == "wake" else None
-
-
 def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
-    """Return the differences between a queue now and after a command, in the fields that `_aspect` compares."""
+    """Return the differences between a queue now and after a command, in the fields that `aspect` compares."""
     differences = []
     if command in RETIRING:
         if (found["state"] == RETIRED) != (after["state"] == RETIRED):
@@ -188,9 +186,9 @@ def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, n
         if was["state"] == RETIRED:
             changed.state = RETIRED
         elif queue.state is RETIRED:
-            changed.state = state_once_revived(view, queue)
+            changed.state = state_once_revived(Terms(view), queue)
     elif command in PACING:
-        repace(view, changed, was, after, now)
+        repace(Terms(view), changed, was, after, now)
     else:
         set_waits(changed, wake_times.restored(queue, Waits.told(was), Waits.told(after)))
         if queue.state is READY and changed.wake_time > now:
@@ -213,6 +211,8 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
             "adjustments removed": [plain(there[number]) for number in change.remove],
             "adjustments restored": [plain(one) for one in change.restore],
         }
+    if is_of_many(entry, command):
+        return effect | undo_queues.preview(view, path, entry, command, force=force)
     if command in RETIRING | WAITING | PACING:
         queue = check_queue(entry, command, view.find_queue(key_of(entry)), force=force)
         return effect | {"queue": queue.queue} | _restored(view, queue, entry, command, now)

@@ -161,7 +161,17 @@ def several_commands() -> list[argparse.Action]:
 
 
 def add_queue_filter(parser: argparse.ArgumentParser) -> None:
-    """Add the options --state and --match, which select queues."""
+    """Add the options --state and --match, which select queues of a listing."""
+    _add_state(parser)
+    parser.add_argument(
+        "--match",
+        metavar="PATTERN",
+        help="only queues that match: a glob on the queue key (*.example.org), or as in overrides domain:, host:, "
+        "queue:, surt:, regex: (tested on the URI last placed there)",
+    )
+
+
+def _add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state",
         action="append",
@@ -170,12 +180,30 @@ def add_queue_filter(parser: argparse.ArgumentParser) -> None:
         metavar="STATE",
         help=f"only queues in this state, repeatable: {', '.join(QueueState)}",
     )
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add the options --match, --queues and --state, by which commands select queues."""
     parser.add_argument(
-        "--match",
-        metavar="PATTERN",
-        help="only queues that match: a glob on the queue key (*.example.org), or as in overrides domain:, host:, "
-        "queue:, surt:, regex: (tested on the URI last placed there)",
-    )
+        "--match", metavar="PATTERN",
+        help="all queues that match: a glob on the queue key (*.example.org), or as in `adjust` domain:, host:, "
+        "queue:, queues:, label:, surt:, regex: (tested on the next URI) or group:",
+    )  # fmt: skip
+    parser.add_argument("--queues", metavar="KEY,KEY...", help="short for --match queues:KEY,KEY...: these queues")
+    _add_state(parser)
+
+
+def selected(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the arguments by which a command selects queues; None without --match, --queues and --state."""
+    from budgetfrontier.settings.matching import with_kind
+
+    if args.match is not None and args.queues is not None:
+        args.parser.error("--queues is short for --match: give one of them")
+    match = args.match if args.queues is None else f"queues:{args.queues}"
+    if match is None and not args.state:
+        return None
+    states = {"states": list(dict.fromkeys(args.state))} if args.state else {}
+    return {"match": "*" if match is None else with_kind(match), **states}
 
 
 def add_listing(parser: argparse.ArgumentParser, *, columns: Sequence[str], sort: str) -> None:

@@ -14,6 +14,22 @@ if TYPE_CHECKING:
     from budgetfrontier.core.model import Summary
 
 
+def tell_queues(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
+    """Print the changes by a command to a queue, or to those that it has selected."""
+    from budgetfrontier.reports.audit_sentences import selected
+    from budgetfrontier.reports.format import clean
+    from budgetfrontier.tools.cli.adjustments import named_keys
+
+    if "states" not in effect:
+        tell_queue(op, args, details, effect)
+        return
+    say(selected(op, details, effect, verb="would be" if args.dry_run else ""))
+    if not effect["matched"]:
+        note(f"no queue is selected by {clean(details['match'])}; `budgetfrontier queues` lists them")
+    if effect["changed"]:
+        say(named_keys(effect["changed"], effect["queues"]))
+
+
 def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print the changes by a command to a queue."""
     from budgetfrontier.reports.audit_sentences import waits_longer
@@ -90,6 +106,10 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
         say(f"would return {what}{where}")
         if effect.get("changed_count"):
             say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")
+    elif "left" in effect:
+        say(f"would restore {named_keys(effect['restored'], effect['queues'])}")
+        if effect["left"]:
+            say(f"would leave {counted(effect['left'], 'queue')} that changed since; --force restores them, too")
     elif "drops dead letters" in effect:
         say(f"would drop {counted(effect['drops dead letters'], 'dead letter')}, and what is known of their URLs")
         if gone := effect.get("replayed or dropped since"):

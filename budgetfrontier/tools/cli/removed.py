@@ -1,4 +1,4 @@
-"""`removed`: list the records that deletions have kept for `undo`, and discard old ones."""
+"""`removed`: list what deletions, and commands on many queues, have kept for `undo`, and discard what is old."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def register(commands: Commands) -> None:
         commands,
         "removed",
         removed,
-        "list what deletions have kept for `undo`, and discard what is old",
+        "list what deletions, and commands on many queues, have kept for `undo`, and discard what is old",
         more="The oldest comes first. With --discard, what is listed is removed for good: each has an audit entry of "
         "its own. Without --older-than, everything is.",
     )
@@ -43,7 +43,7 @@ def register(commands: Commands) -> None:
 
 
 def removed(args: argparse.Namespace) -> None:
-    """List deleted URIs that can be put back; with --discard, remove them."""
+    """List what can be put back; with --discard, remove it."""
     from budgetfrontier.reports.format import counted
     from budgetfrontier.storage.reader import Reader
 
@@ -59,7 +59,7 @@ def removed(args: argparse.Namespace) -> None:
         rows = (_row(entry, size, text=args.format == "text") for entry, size in chosen)
         common.write_rows(args, rows, COLUMNS, drop=DROP)
     if args.format == "text":
-        total = f"{sum(size for _, size in chosen):,} bytes of {counted(len(chosen), 'deletion')}"
+        total = f"{sum(size for _, size in chosen):,} bytes of {counted(len(chosen), 'command')}"
         if not args.discard:
             note(f"{total} kept for undo; --discard removes them for good")
         elif args.dry_run:
@@ -69,7 +69,7 @@ def removed(args: argparse.Namespace) -> None:
 
 
 def kept(reader: Reader, *, before: float) -> list[tuple[AuditEntry, int]]:
-    """Return the audit entries from before a time (epoch seconds) that have kept what they deleted, and its bytes.
+    """Return the audit entries from before a time (epoch seconds) that have kept something, and its bytes.
 
     The oldest comes first. O(audit).
     """

@@ -24,15 +24,21 @@ if TYPE_CHECKING:
 
 QUEUE_COMMANDS = {
     "retire": (
-        "retire a queue by name",
+        "retire a queue by name, or those that match",
         "It keeps its URIs and hands none out until `unretire`, whatever its budgets.",
     ),
     "unretire": (
-        "bring a retired queue back",
+        "bring a retired queue back, or those that match",
         "It waits at the back of its FIFO; still over budget, it retires again.",
     ),
-    "snooze": ("let nothing out of a queue until a time", "The block survives restarts; `wake` ends it."),
-    "wake": ("end a queue's wait now", "Ends its politeness delay too, and the wait of its group if it has one."),
+    "snooze": (
+        "let nothing out of a queue, or of those that match, until a time",
+        "The block survives restarts; `wake` ends it.",
+    ),
+    "wake": (
+        "end the wait of a queue, or of those that match, now",
+        "Ends its politeness delay too, and the wait of its group if it has one.",
+    ),
 }
 CRAWL_COMMANDS = {
     "pause": (
@@ -53,7 +59,7 @@ def register(commands: Commands) -> None:
     for name, (summary, more) in QUEUE_COMMANDS.items():
         parser = add_command(commands, name, on_crawl(partial(_steer_queue, name)), summary, more=more)
         add_job(parser, cluster=True)
-        parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
+        _add_queues(parser)
         if name == "snooze":
             when = parser.add_mutually_exclusive_group(required=True)
             when.add_argument(
@@ -63,6 +69,7 @@ def register(commands: Commands) -> None:
                 "--until", type=_moment, metavar="TIME", help="ISO 8601 (default zone: UTC) or epoch seconds"
             )
         add_who(parser)
+        parser.set_defaults(usage=parser.error)
     _register_set_queue(commands)
     _register_delete(commands)
     parser = add_command(
@@ -95,17 +102,26 @@ def register(commands: Commands) -> None:
         add_who(parser)
 
 
+def _add_queues(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a queue, or select queues."""
+    parser.add_argument(
+        "key", metavar="KEY", nargs="?", help="the queue's key, such as example.org, unless queues are selected"
+    )
+    common.add_selection(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only print what would change")
+
+
 def _register_set_queue(commands: Commands) -> None:
     parser = add_command(
         commands,
         "set-queue",
         on_crawl(partial(_steer_queue, "set_queue")),
-        "set the interval of a queue, or the number of its URLs to complete",
+        "set the interval of queues, or the number of their URLs to complete",
         more="For frontiers that keep their URLs (`frontier.keep_urls`), as those of `serve` do. `adjust` sets "
         "budgets, and other settings of queues that match.",
     )
     add_job(parser, cluster=True)
-    parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
+    _add_queues(parser)
     parser.add_argument(
         "--interval", type=common.duration, default=None, metavar="DURATION",
         help="the least time between two leases of the queue; 0: none",
@@ -321,24 +337,32 @@ def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
 
 
 def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> int:
-    details = _details_of_queue(op, args)
-    args.key = details["queue"] = operator.key_of(args.key)
+    details = _pace(args) if op == "set_queue" else {"until": args.until} if op == "snooze" else {}
+    chosen = common.selected(args)
+    if (args.key is None) == (chosen is None):
+        args.usage("give the KEY of a queue, or select queues with --match, --queues and --state")
+    if chosen is None:
+        args.key = operator.key_of(args.key)
+        details["queue"] = args.key
+    else:
+        details |= chosen
+    if args.dry_run:
+        effects.tell_queues(op, args, details, operator.dry_run(op, details))
+        note("dry run: nothing was changed")
+        return OK
     applied, code = give(args, operator, op, details)
     if applied.entry is not None:
-        effects.tell_queue(op, args, details, applied.entry.effect)
+        effects.tell_queues(op, args, details, applied.entry.effect)
+        for_good.note_kept(args, applied.entry)
     return code
 
 
-def _details_of_queue(op: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of a command to a queue as the engine takes them."""
-    details: dict[str, Any] = {"queue": args.key}
-    if op == "snooze":
-        details["until"] = args.until
-    if op == "set_queue":
-        chosen = {"interval": args.interval, "max_completed": args.limit}
-        details |= {name: value for name, value in chosen.items() if value is not None}
-        if len(details) == 1:
-            args.usage("give --interval, --limit, or both")
+def _pace(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the interval and the limit that `set-queue` sets."""
+    chosen = {"interval": args.interval, "max_completed": args.limit}
+    details = {name: value for name, value in chosen.items() if value is not None}
+    if not details:
+        args.usage("give --interval, --limit, or both")
     return details
 
 

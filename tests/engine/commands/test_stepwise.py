@@ -89,6 +89,12 @@ given_commands = st.one_of(
     st.builds(lambda n: ("adjust", {"match": "*", "set": {"queue_total_budget": n}}), st.sampled_from([0, 5, -1])),
     st.builds(lambda n, force: ("undo", {"id": n, "force": force}), st.integers(1, 5), st.booleans()),
     st.builds(lambda n: ("discard", {"id": n}), st.integers(1, 5)),
+    st.builds(
+        lambda op, match, more: (op, {"match": match, **more, **({"until": 4e9} if op == "snooze" else {})}),
+        st.sampled_from(["retire", "unretire", "snooze", "wake"]),
+        st.sampled_from(["*", "queue:[ab].test", "queues:c.test,a.test", "host:a.test", "regex:b.test"]),
+        st.sampled_from([{}, {"states": ["INACTIVE"]}, {"states": ["RETIRED", "SNOOZED"]}]),
+    ),
     st.just(("nonsense", {})),
 )  # fmt: skip
 

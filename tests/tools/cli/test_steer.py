@@ -49,6 +49,50 @@ def audit(job: Path) -> list[Any]:
         return reader.audit()
 
 
+# -- commands on the queues that are selected
+
+
+def test_queues_are_selected_by_pattern_state_and_key(job: Path, cli: Cli) -> None:
+    dry = cli("retire", job, "--match", "*.test", "--state", "snoozed", "--dry-run")
+    assert (dry.code, dry.out) == (
+        0,
+        "1 of 1 queue in state SNOOZED that match queue:*.test would be retired: 1 SNOOZED -> RETIRED, with 2 URIs\n"
+        "1 queue: snoozed.test\n",
+    )
+    assert dry.err == "dry run: nothing was changed\n" and look(job, "snoozed.test").state == "SNOOZED"
+    done = cli("retire", job, "--match", "*.test", "--state", "snoozed", "--reason", "bulk")
+    assert done.code == 0 and done.out == dry.out.replace("would be", "was")
+    entry = newest(job)
+    assert f"to take it back: budgetfrontier undo {job} {entry.id} (until then " in done.err
+    assert (entry.args, entry.reason) == ({"match": "queue:*.test", "states": ["SNOOZED"]}, "bulk")
+    assert look(job, "snoozed.test").by_name
+    would = cli("undo", job, entry.id, "--dry-run")
+    assert "would restore 1 queue: snoozed.test\n" in would.out
+    assert cli("undo", job, entry.id).out == f"undone {entry.id}, retire: restored 1 queue\n"
+    assert look(job, "snoozed.test").state != "RETIRED"
+    assert cli("wake", job, "--queues", "Snoozed.TEST,capped.test").out.startswith(
+        "2 of 2 queues that match queues:Snoozed.TEST,capped.test were woken: "
+    )
+
+
+def test_a_selection_that_selects_nothing_says_so_and_none_at_all_is_refused(job: Path, cli: Cli) -> None:
+    before = len(audit(job))
+    for arguments in ([], ["capped.test", "--state", "READY"], ["--match", "*", "--queues", "a"]):
+        answer = cli("retire", job, *arguments)
+        assert answer.code == 2 and "--match" in answer.err
+    assert "not a match" in cli("retire", job, "--match", "group:").err
+    assert len(audit(job)) <= before + 1
+    none = cli("snooze", job, "--queues", "nowhere.test", "--for", "1h")
+    assert none.code == 0 and "no queue is selected by queues:nowhere.test" in none.err
+    assert cli("set-queue", job, "--match", "*", "--interval", "5").code == 1
+
+
+def test_a_dry_run_of_one_queue_changes_nothing(job: Path, cli: Cli) -> None:
+    answer = cli("unretire", job, "named.test", "--dry-run")
+    assert (answer.code, answer.out) == (0, "named.test: RETIRED -> INACTIVE\n")
+    assert look(job, "named.test").state == "RETIRED"
+
+
 # -- adjust
 
 
@@ -405,7 +449,7 @@ def test_a_full_disk_has_its_exit_code(
             found = answer.result()
     else:
         found = cli(name, stopped, *options)
-    assert found.code == DISK_FULL and "the disk is full; nothing more was deleted" in found.err
+    assert found.code == DISK_FULL and "the disk is full; nothing more was changed" in found.err
     assert look(stopped, "snoozed.test").queued == 2
     with Reader(stopped / "frontier") as reader:
         assert reader.summary().dead == 1
@@ -728,14 +772,14 @@ def test_what_deletions_have_kept_is_listed_and_discarded_by_age(job: Path, cli:
     assert sum(row["bytes"] for row in rows) == size
     assert f"Kept for undo: {size} bytes" in cli("report", job).out
     assert f"{size:,} bytes of what was deleted are kept" in cli("verify", job).err
-    assert cli("removed", job, "--older-than", "1h", "--discard").out == "discarded 0 bytes of 0 deletions\n"
-    assert f"would discard {size:,} bytes of 2 deletions" in cli("removed", job, "--discard", "--dry-run").err
+    assert cli("removed", job, "--older-than", "1h", "--discard").out == "discarded 0 bytes of 0 commands\n"
+    assert f"would discard {size:,} bytes of 2 commands" in cli("removed", job, "--discard", "--dry-run").err
     assert cli("removed", job, "--dry-run").code == 2 and newest(job).id == number
-    assert cli("removed", job, "--discard", "--limit", "1").out.endswith("bytes of 1 deletion\n")
+    assert cli("removed", job, "--discard", "--limit", "1").out.endswith("bytes of 1 command\n")
     assert (newest(job).command, newest(job).args["id"]) == ("discard", number - 1)
     (row,) = json.loads(cli("removed", job, "--discard", "--format", "json").out)
     assert (row["id"], newest(job).command, newest(job).args["id"]) == (number, "discard", number)
-    assert cli("removed", job, "--discard").out.endswith("bytes of 0 deletions\n")
+    assert cli("removed", job, "--discard").out.endswith("bytes of 0 commands\n")
     assert json.loads(cli("removed", job, "--format", "json").out) == []
 
 

@@ -1,0 +1,145 @@
+"""The selection of queues by a command: by a pattern, as `adjust` matches them, and by their states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.core.patterns import Pattern, longest_bounded
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings.grouping import fits
+from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings
+from budgetfrontier.storage import group_listing, keys
+from budgetfrontier.storage.head_urls import HeadUrls
+from budgetfrontier.storage.records import NAMED_QUEUES, whole_queue
+from budgetfrontier.storage.view import View
+
+SHORTEST_BOUNDED = 90
+"""Characters of the URIs that a pattern can surely be searched for in, if that must not depend on time."""
+
+
+def check_pattern(text: str, *, timeless: bool) -> None:
+    """Raise FrontierError for a regular expression that is not valid, or not if it must not depend on time."""
+    try:
+        Pattern(text)
+    except ValueError as e:
+        raise FrontierError(f"{text!r} is not a valid regular expression: {e}") from None
+    if timeless and longest_bounded(text) < SHORTEST_BOUNDED:
+        raise FrontierError(
+            f"{text!r} may take long for URIs of {SHORTEST_BOUNDED} characters: where a command must not depend on "
+            "time, a pattern may have two repetitions, and none in a repeated group"
+        )
+
+
+def check(args: dict[str, Any]) -> None:
+    """Raise FrontierError for a selection that could not be made."""
+    match = parse_match(args["match"])
+    if match.kind == "sheet":
+        raise FrontierError("a sheet is of URIs: queues are not selected by it; give what it is associated with")
+    if match.kind == "regex":
+        check_pattern(match.text.partition(":")[2], timeless=bool(args.get("timeless")))
+    states_of(args)
+
+
+def states_of(args: dict[str, Any]) -> frozenset[QueueState]:
+    """Return the states that a selection names, all by default. Raises FrontierError."""
+    given = args.get("states")
+    try:
+        return frozenset(QueueState if given is None else map(QueueState, given))
+    except ValueError as e:
+        raise FrontierError(f"{e}: the states are {', '.join(QueueState)}") from None
+
+
+def match_of(args: dict[str, Any]) -> Match:
+    """Return the pattern of a selection; one that is `timeless` gives the same answers on any machine."""
+    match = parse_match(args["match"])
+    if match.kind == "regex" and args.get("timeless"):
+        search = Pattern(match.text.partition(":")[2], timeless=True).search
+        return msgspec.structs.replace(match, test=search)
+    return match
+
+
+class SelectedQueues:
+    """The queues that a command selects: those in some states, which a pattern matches.
+
+    A pattern on URIs is tested on the head URI of a queue, or on the one placed last if there is none.
+    """
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        self._match = match_of(args)
+        self._states = states_of(args)
+
+    def test(self, view: View) -> Callable[[QueueRecord], bool]:
+        """Return the test of a queue, as of a view."""
+        match, states = self._match, self._states
+        if match.kind == "group":
+            of_group = _in_groups(view, match.text.removeprefix(GROUP))
+            return lambda queue: queue.state in states and of_group(queue.group)
+        if match.by_key:
+            return lambda queue: queue.state in states and match.matches("", queue.queue)
+        heads = HeadUrls(view)
+
+        def matches(queue: QueueRecord) -> bool:
+            if queue.state not in states:
+                return False
+            url, label = heads.subject(queue)
+            url = url or queue.last_enqueued
+            return bool(url) and match.matches(url, queue.queue, label)
+
+        return matches
+
+    def queues(self, view: View, at: int = 0, upto: int | None = None) -> Iterator[tuple[int, QueueRecord | None]]:
+        """Yield the ids of the queues from one on, in order, with the records of those that are selected.
+
+        A pattern that names queues reads no others.
+        """
+        test = self.test(view)
+        if self._match.keys:
+            named = filter(None, map(view.find_queue, spellings(self._match.keys)))
+            found: Iterator[QueueRecord] = iter(sorted(named, key=lambda queue: queue.id))
+        else:
+            found = (whole_queue(value) for _, value in view.items(keys.QUEUES, keys.u32.pack(max(at, 1))))
+        for queue in found:
+            if upto is not None and queue.id > upto:
+                return
+            if queue.id >= at:
+                yield queue.id, queue if test(queue) else None
+
+
+def summary() -> dict[str, Any]:
+    """Return the effect of a command on selected queues before the first of them.
+
+    `queues` are the first hundred that it has changed, `states` counts them by the states before and after, and `uris`
+    are those that they hold.
+    """
+    return {"matched": 0, "changed": 0, "uris": 0, "states": {}, "queues": []}
+
+
+def count(effect: dict[str, Any], queue: QueueRecord, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Count a queue in the effect of a command on selected queues; return whether it was changed."""
+    effect["matched"] += 1
+    if before == after:
+        return False
+    effect["changed"] += 1
+    effect["uris"] += queue.queued
+    moved = str(before["state"]) if before["state"] == after["state"] else f"{before['state']} -> {after['state']}"
+    effect["states"][moved] = effect["states"].get(moved, 0) + 1
+    if len(effect["queues"]) < NAMED_QUEUES:
+        effect["queues"].append(queue.queue)
+    return True
+
+
+def _in_groups(view: View, pattern: str) -> Callable[[int], bool]:
+    """Return the test whether the group with an id has a name that a pattern NAME or NAME/VALUE fits."""
+    matches = fits(pattern, view.settings()[0].groups)
+
+    @lru_cache(10_000)
+    def is_in(group_id: int) -> bool:
+        name = group_listing.name_of(view, group_id)
+        return name is not None and matches(name)
+
+    return is_in
