@@ -34,6 +34,12 @@ def one_more_session(amount: int, total_budget: int) -> int:
     return min(amount, total_budget) if total_budget > 0 else amount
 
 
+def raised_budget(queue: QueueRecord, of_crawl: int) -> int:
+    """Return the total budget that gives a queue one more session; `of_crawl` is the crawl's replenish amount."""
+    amount = replenish_amount(queue.balance_replenish_amount, of_crawl)
+    return queue.expenditure + one_more_session(amount, queue.total_budget)
+
+
 def group_arguments(group: str, *, total_budget: int) -> list[str]:
     """Return the arguments of `adjust` that give a group of queues another total budget."""
     return ["--match", f"{GROUP}{group}", "--set", f"group.total_budget={total_budget}"]

@@ -71,9 +71,10 @@ def test_queues_are_listed_by_key_and_by_turn(job: Path) -> None:
 
 def test_a_queue_shows_its_money_its_settings_its_uris_and_its_history(job: Path) -> None:
     _, text = get(job, "/queue/snoozed.test")
-    assert "40, 0 of them out" in text
+    assert "<b>40<small> of 41 ever</small></b>" in text and "0 out, 0 for later" in text
     assert "http://snoozed.test/7?page=7" in text
-    assert "1 <bdi>each URI</bdi> + 1 <bdi>it has a query string</bdi>" in text
+    why = "cost 2: 1 <bdi>each URI</bdi> + 1 <bdi>it has a query string</bdi>"
+    assert text.partition("Next URIs")[2].partition("spread over")[0].count(why) == 1, "once for all that follow"
     assert "/N?page" in text, "the pattern of its paths"
     _, capped = get(job, "/queue/capped.test")
     assert "override 1: domain:capped.test" in capped

@@ -229,9 +229,9 @@ def test_an_operator_signs_in_and_retires_a_queue(job: Path, devtools: str, tmp_
         await page.value("document.querySelector('#token').value = 'a token for the browser'")
         await page.value("document.querySelector('main form button').click()")
         await page.until("location.pathname === '/queue/snoozed.test' && document.readyState === 'complete'")
-        await page.value("document.querySelector('#why-queue').value = 'a trap'")
-        await page.value("document.querySelector('#why-queue').form.querySelector('button').click()")
+        await page.value("document.querySelector('button[value=retire]').click()")
         await page.until("document.readyState === 'complete' && document.querySelector('.apply') !== null")
+        await page.value("document.querySelector('#why').value = 'a trap'")
         await page.value("document.querySelector('.apply').click()")
         await page.until("document.body?.innerText.includes('Applied.')")
         assert page.complaints() == []

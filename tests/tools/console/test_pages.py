@@ -73,7 +73,11 @@ def test_seeds_are_shown_with_their_fate(job: Path) -> None:
     assert "2 seeds" in text and 'href="/seeds?fate=SUCCEEDED">crawled 1</a>' in text
     assert ">CRAWLED<" in text and ">DEAD<" in text and ">poison<" in text and ">NOT_REACHED<" in text
     _, dead = get(job, "/seeds?fate=DEAD")
-    assert "http://dead.test/" in dead and "http://snoozed.test/0" not in dead and "<b>dead letters 1</b>" in dead
+    assert (
+        "http://dead.test/" in dead
+        and "http://snoozed.test/0" not in dead
+        and '<b aria-current="true">dead letters 1</b>' in dead
+    )
     status, text = get(job, "/seeds?fate=GONE")
     assert status == 400 and "fate is one of WAITING, SUCCEEDED" in text
 

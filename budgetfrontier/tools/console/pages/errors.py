@@ -17,7 +17,8 @@ from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path, link_to
 from budgetfrontier.tools.console.status_counts import LOG
 
-TOP = 20
+TOP = 12
+_COLORS = {"SUCCESS": "s-in-process", "FAILURE": "s-retired", "RETRY": "s-inactive", "DEAD": "s-snoozed"}
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
@@ -33,9 +34,12 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             ids, _ = scanned.columns.page("errors", state=None, text="", start=0, limit=TOP)
             queues = [queue for queue in queues_by_id(view, ids) if queue.errors]
     statuses, share = _statuses(job)
+    outcomes = list(by_outcome(totals))
     return {
         "totals": totals,
-        "outcomes": list(by_outcome(totals)),
+        "colors": _COLORS,
+        "outcomes": outcomes,
+        "parts": [(one.name, _COLORS[one.name], one.attempts or 0) for one in outcomes if one.name in _COLORS],
         "refused": [(name, "", n) for name, n in refusals(totals)[:TOP]],
         "dead": [(name or "no reason", link_to(job.base, "/dead-letters", reason=name), n) for name, n in
                  dead.most_common(TOP)],

@@ -70,6 +70,7 @@ def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "start": start, "reverse": reverse, "next": {"start": start + query.rows} if more else None,
         "first": {"start": max(start - query.rows, 0) or None} if start else None, "waits": False, "cut": False,
         "as_of": None, "scan_progress": None, "scan_error": "", "is_glob": True,
+        "counts": totals.queues,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from budgetfrontier.reports.cost_terms import cost_terms
@@ -11,6 +11,7 @@ from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.operators import AdjustmentRow, CrawlOperator, NoSuchQueue
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS
+from budgetfrontier.reports.suggested_commands import raised_budget
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.grouping import patterns
 from budgetfrontier.settings.matching import parse_match
@@ -23,7 +24,7 @@ from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.audit import named_entry
 from budgetfrontier.tools.console.query import NotThere, Query
 
-HEAD = SPREAD = 50
+HEAD, SPREAD = 10, 50
 """URIs that are shown of the head of a queue, and spread over the whole."""
 _HISTORY = 50
 _LONGEST_MATCH = 100
@@ -47,6 +48,8 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
     overrides, _ = sheets.layers(settings, changes)
     in_force = sheets.effective(settings, changes).for_uri(url or "http://none.invalid/", key, label)
     step = max(len(sample) // SPREAD, 1)
+    rows = [_with_terms(item, in_force) for item in head]
+    spread = sample[::step][:SPREAD] if queue.queued > HEAD else []
     history = operator.audit(key=key, count=_HISTORY).rows
     return {
         "title": f"Queue {clean(key[:80])}",
@@ -55,12 +58,23 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
         "quotas": operator.quotas_of(queue),
         "explanation": operator.explain(key),
         "settings": _sources(in_force, overrides, adjustments, url, key, label, settings.groups),
-        "head": [_with_terms(item, in_force) for item in head],
-        "spread": [_with_terms(item, in_force) for item in sample[::step][:SPREAD]] if queue.queued > HEAD else [],
+        "head": rows,
+        "head_by_cost": _by_cost(rows),
+        "spread_by_cost": _by_cost(_with_terms(item, in_force) for item in spread),
+        "spread_count": len(spread),
+        "raise_to": raised_budget(queue, settings.frontier.balance_replenish_amount)
+        if 0 <= queue.total_budget <= queue.expenditure
+        else None,
         "patterns": path_patterns(item.uri.url for item in sample),
         "sampled": len(sample),
         "history": [(named_entry(row), row.covers) for row in islice(history, _HISTORY)],
     }
+
+
+def _by_cost(rows: Iterable[dict[str, Any]]) -> list[tuple[int, list[Any], list[dict[str, Any]]]]:
+    """Return rows in order, those that follow each other and cost the same for the same reasons together."""
+    groups = groupby(rows, key=lambda row: (row["item"].cost, row["terms"], row["now"]))
+    return [(cost, terms, list(found)) for (cost, terms, _), found in groups]
 
 
 def _with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:

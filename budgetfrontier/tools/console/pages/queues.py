@@ -27,9 +27,9 @@ FARTHEST = 10_000_000
 _LOOKED_AT = 5000  # queues that are read to find a page of those that match
 
 COLUMNS = (
-    ("queue", "queue"), ("state", ""), ("precedence", ""), ("queued", "queued"), ("enqueued", "enqueued"),
-    ("balance", "balance"), ("spent", "expenditure"), ("budget", ""), ("average cost", "average_cost"),
-    ("errors", "errors"), ("wakes", ""), ("leased", ""),
+    ("queue", "queue"), ("state", ""), ("queued", "queued"), ("spent / budget", "expenditure"),
+    ("avg cost", "average_cost"), ("errors", "errors"), ("balance", "balance"), ("enqueued", "enqueued"),
+    ("prec", ""), ("leased", ""),
 )  # fmt: skip
 """The columns, each with the name of the order by it."""
 
@@ -71,6 +71,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "sorts": ("turn", "queue", *SORTS) if state in INDEXED else ("queue", *SORTS), "by_amount": by_amount,
         "start": start, "reverse": reverse, "waits": by_amount and scanned is None,
         "scan_progress": job.scans.progress, "scan_error": job.scans.error, "is_glob": False, "missing": "",
+        "counts": totals.queues,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.reports.operators import Selection
-from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount, revival_commands
+from budgetfrontier.reports.suggested_commands import raised_budget, revival_commands
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.holds import Holds, holds
@@ -71,11 +71,10 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
 
 def _row(queue: QueueRecord, job: str, replenish: int, *, reached: bool, held: Holds) -> dict[str, Any]:
     over = is_over_total(queue.expenditure, queue.total_budget, reached)
-    more = one_more_session(replenish_amount(queue.balance_replenish_amount, replenish), queue.total_budget)
     return {
         "queue": queue,
         "why": _why(queue, held, over=over),
-        "budget": queue.expenditure + more if over else None,
+        "budget": raised_budget(queue, replenish) if over else None,
         "commands": revival_commands(queue, job, replenish=replenish, reached=reached, held=held),
     }
 
