@@ -254,7 +254,7 @@ class Console:
             "job_name": job.name or job.title if job else "",
             "job_folder": job.place if job else "",
             "base": job.base if job else "",
-            "groups": self._groups(steers=can_steer) if job else [],
+            "navigation": self._groups(steers=can_steer) if job else [],
             "here": page.path if page else None,
             "several": any(one.name for one in self.jobs),
             "session": session if session and session.csrf else None,

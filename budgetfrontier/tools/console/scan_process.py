@@ -21,12 +21,15 @@ from budgetfrontier.reports.overview import Overview, SpendDistribution
 from budgetfrontier.rules.forecasts import Held, Holdings
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.group_listing import GroupsListed
+from budgetfrontier.storage.quota_use import QuotaUse, fullest
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.columns import Builder, ColumnLayout
 
 LISTED = 20
 """Queues in each list of the aggregates."""
+FULLEST = 50
+"""Quotas that are listed."""
 
 
 class Scan(msgspec.Struct):
@@ -42,6 +45,8 @@ class Scan(msgspec.Struct):
     held: Held
     """The holdings of all queues, for forecasts."""
     groups: GroupsListed = msgspec.field(default_factory=GroupsListed)
+    quotas: list[QuotaUse] = []
+    """The fullest quotas."""
 
 
 class ScanLine(msgspec.Struct, omit_defaults=True):
@@ -78,10 +83,14 @@ def _scan(frontier: str, fd: int) -> Scan:
                 return columns.through(holdings.through(queues, terms_of(view), group_listing.terms_of(view)))
 
             head = overview.read(reader, passing)
+            with reader.view() as view:
+                quotas = fullest(view)[:FULLEST]
         layout = columns.write(lambda share: _say(ScanLine(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
     waiting = overview.inactive_by_precedence()
-    return Scan(head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.groups)
+    return Scan(
+        head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.groups, quotas
+    )  # fmt: skip
 
 
 def _say(step: ScanLine) -> None:

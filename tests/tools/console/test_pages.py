@@ -274,7 +274,7 @@ def test_the_overview_shows_how_full_the_bloom_filter_is(tmp_path: Path, job: Pa
     assert "Bloom filter" not in get(job, "/")[1]
 
 
-def test_queues_and_the_overview_show_groups(tmp_path: Path) -> None:
+def test_queues_and_the_page_of_groups_show_groups(tmp_path: Path) -> None:
     job = tmp_path / "grouped"
     group = {"name": "domain", "by": "registered-domain", "politeness": True, "total_budget": 70}
     slowly = {"politeness": {"min_delay": 3600, "max_delay": 3600}}
@@ -291,11 +291,11 @@ def test_queues_and_the_overview_show_groups(tmp_path: Path) -> None:
 
     async def act(client: Client, console: Console) -> str:
         await console.jobs[0].scans.run()
-        return await (await client.get("/")).text()
+        return await (await client.get("/groups")).text()
 
     page = " ".join(visit(job, act).split())
-    assert "<h2>Groups<small>1, the fullest first</small></h2>" in page
-    assert '<th scope="row"><bdi>domain/example.org</bdi></th>' in page and '<td class="n">1 / 70</td>' in page
+    assert "<h2>Groups<small>1, the fullest first; 1 waits</small></h2>" in page
+    assert "<bdi>domain/example.org</bdi></th>" in page and ">1 <small>/ 70</small>" in page
 
 
 def test_a_queue_is_shown_with_the_use_of_its_quotas(tmp_path: Path) -> None:
@@ -304,6 +304,13 @@ def test_a_queue_is_shown_with_the_use_of_its_quotas(tmp_path: Path) -> None:
     with Frontier.open(job / "frontier", {"frontier": {"quotas": quotas}}) as frontier:
         frontier.schedule_many(["http://a.test/", "http://a.test/1"])
         frontier.finish(frontier.lease(1)[0], size=250)
+
+    async def act(client: Client, console: Console) -> str:
+        await console.jobs[0].scans.run()
+        return await (await client.get("/groups")).text()
+
+    listed = visit(job, act).partition("<h2>Quotas")[2]
+    assert ">urls<" in listed and ">bytes<" in listed and ">250<" in listed
     text = " ".join(get(job, "/queue/a.test")[1].split())
     assert "<dt>quota of its host, urls</dt><dd>1 of 4" in text
     assert "<dt>quota of its queue, bytes</dt><dd>250 of 1,000" in text
@@ -348,3 +355,17 @@ def test_a_button_that_no_page_has_is_refused(job: Path, row: str) -> None:
             return answer.status, await answer.text()
 
     assert visit(job, act, token=TOKEN) == (400, "Bad request: This form is not one of the console.\n")
+
+
+def test_labels_are_listed_with_what_was_fetched(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule(CrawlUri("http://a.test/", directive=Directive.MEDIUM, source="news"))
+        frontier.finish(frontier.lease(1)[0], size=2048)
+    text = get(tmp_path, "/groups")[1].partition("Labels of seeds")[2]
+    assert "<bdi>news</bdi>" in text and "2.0 KiB" in text
+
+
+def test_runs_are_listed_the_newest_first(job: Path) -> None:
+    with Frontier.open(job / "frontier", program="second"):
+        _, text = get(job, "/runs")
+    assert "2 runs" in text and text.index(">running<") < text.index(">EXIT<") and "<bdi>second</bdi>" in text
