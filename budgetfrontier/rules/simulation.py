@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from math import exp, expm1
-from typing import Any
+from collections.abc import Callable
+from math import exp, expm1, inf, log
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from budgetfrontier.core.model import QueueHistory
+from budgetfrontier.core.model import QueueHistory, QueueRecord
+from budgetfrontier.rules.forecasts import least_delay
+from budgetfrontier.settings.overrides import QueueSettings
 
 FINISHED, UNTIL, FETCHES, MAX_TIME = "finished", "until", "fetches", "max_time"
 """The ends of a simulation, beside the other limits of a crawl: its finish, or the time and the fetches it is for."""
@@ -17,8 +20,10 @@ FEW = 10
 """The ends of fetches below which little is known of a host: then the mean of all hosts counts as much as they do."""
 RECENT = 64
 """The pages of a host that its share of new links is the mean of, about: `QueueHistory.novel` forgets older ones."""
+_UNUSUAL = 4.0  # times as long as usual is a rest that is not by chance
+_FIRSTS_DIFFER = 0.04  # the variance of the logarithm of the shares of new links on the first pages of hosts
 _LEAST_STRENGTH, _MOST_STRENGTH = 0.5, 100.0
-_LONGEST = 50.0  # exponents from which on nothing new is left
+_MOST = 50.0  # exponents from which on nothing is left
 
 
 class SimulationRequest(msgspec.Struct, kw_only=True):
@@ -85,10 +90,10 @@ class Simulated(msgspec.Struct, kw_only=True):
 
 
 class Behaviour(msgspec.Struct, gc=False):
-    """The draws for the fetches of a host. `new` and `fall` are as of the beginning of the simulation."""
+    """The draws for the fetches of a host."""
 
     success: float
-    """The probability of each outcome; the rest is that of DISREGARDED."""
+    """The probability of each end of the first attempt of a URI; the rest is that of DISREGARDED."""
     retry: float
     failure: float
     seconds: float
@@ -96,149 +101,280 @@ class Behaviour(msgspec.Struct, gc=False):
     links: float
     """The mean number of URIs that a page leads to."""
     new: float
-    """The share of them that is new; each link followed makes it smaller by `fall`, exponentially."""
+    """The share of them that is new at present."""
     fall: float
-    first: float
-    """The share of new ones on the first page of the host."""
+    """Each page makes that share smaller, by the factor exp(-fall)."""
     ends: int = 0
     """The number of ends of fetches that all of this comes from."""
 
 
-class Outcomes(msgspec.Struct):
-    """The sums over hosts that give the mean of all hosts, and how much a host of few fetches differs from it."""
+class Retries(NamedTuple):
+    """The retries of a crawl: URIs that fail for now at first mostly do so again."""
 
-    hosts: int = 0
-    ends: float = 0.0
-    squares: float = 0.0
-    """The sum of the squares of the ends of each host."""
-    success: float = 0.0
-    retry: float = 0.0
-    failure: float = 0.0
-    alike: float = 0.0
-    """The sum of ends x share of successes squared."""
-    pages: float = 0.0
-    seconds: float = 0.0
-    size: float = 0.0
-    links: float = 0.0
-    first: float = 0.0
-    fallen: float = 0.0
+    most: int
+    """The retries of a URI before it is given up."""
+    lasting: float
+    """The share of URIs that fail at first which fail until they are given up."""
 
-    def add(self, seen: QueueHistory) -> None:
-        """Add a host."""
-        ends = seen.success + seen.retry + seen.failure + seen.disregarded
-        if not ends:
+    @classmethod
+    def of(cls, most: int, retried: int, given_up: int, trying: int) -> Self:
+        """Estimate them from the retries of a crawl and the URIs given up; one more of these counts, with its own.
+
+        `trying` URIs are tried again at present: half of their retries are over, if they are to be given up.
+        """
+        retried = max(retried - trying * most // 2, most * given_up)
+        part = min(most * (given_up + 1) / (retried + most), 1.0) if most else 1.0
+        lasting = part / most if most else 1.0
+        return cls(most, min(lasting / (lasting + 1 - part), 1.0))
+
+    def failing(self, seen: QueueHistory) -> float:
+        """Return how many URIs the attempts of a history that failed for now were of: these are not independent."""
+        return seen.retry / (1 + self.lasting * self.most)
+
+    def later(self, attempt: int) -> float:
+        """Return the chance of an attempt after the first."""
+        return self.lasting if attempt == 2 else 1.0
+
+
+class Growth(NamedTuple):
+    """The share of a host's links that is new: its mean so far, and how fast it falls from page to page."""
+
+    overall: float
+    fall: float
+    variance: float
+    """Of `fall`."""
+
+
+class Means:
+    """The means over all hosts, to which those of a host of few fetches are drawn. Hosts are added twice."""
+
+    def __init__(self, retries: Retries) -> None:
+        self.retries = retries
+        self._hosts = 0
+        self._ends = self._squares = self._success = self._retry = self._failure = self._alike = 0.0
+        self._pages = self._seconds = self._size = self._links = self._firsts = self._first_weight = 0.0
+        self._growths = _Pooled()
+
+    def add(self, seen: QueueHistory, found: int) -> None:
+        """Add a host that has answered; `found` is the number of URIs that were added to its queue."""
+        failing, pages = self.retries.failing(seen), seen.success
+        if not pages:
             return
-        self.hosts += 1
-        self.ends += ends
-        self.squares += ends * ends
-        self.success += seen.success
-        self.retry += seen.retry
-        self.failure += seen.failure
-        self.alike += seen.success * seen.success / ends
-        self.seconds += ends * (seen.seconds or 0.0)
-        self.size += ends * (seen.bytes or 0.0)
-        if seen.success:
-            _, first, fall = novelty(seen.success, seen.links or 0.0, seen.novel, seen.novel)
-            self.pages += seen.success
-            self.links += seen.success * (seen.links or 0.0)
-            self.first += seen.success * first
-            self.fallen += fall * seen.success * (seen.links or 0.0)
+        ends = _tried(seen, failing)
+        self._hosts += 1
+        self._ends += ends
+        self._squares += ends * ends
+        self._success += pages
+        self._retry += failing
+        self._failure += seen.failure
+        self._alike += pages * pages / ends
+        self._seconds += ends * (seen.seconds or 0.0)
+        self._size += pages * (seen.bytes or 0.0)
+        self._pages += pages
+        self._links += pages * (seen.links or 0.0)
+        if pages > RECENT and seen.links and seen.novel and found:
+            overall = min(found / (pages * seen.links), 1.0)
+            first = _first(_solve(_recent_to_all(pages), seen.novel / overall) / pages, pages, overall)
+            self._firsts += first * (pages - RECENT)
+            self._first_weight += pages - RECENT
+
+    @property
+    def first(self) -> float:
+        """The share of new links on the first pages of hosts of many fetches; 1 if there are none."""
+        return self._firsts / self._first_weight if self._first_weight else 1.0
+
+    def add_growth(self, seen: QueueHistory, found: int) -> None:
+        """Add how the share of new links of a host falls, once `first` is known."""
+        if (found_out := growth(seen, found, self.first)) is not None:
+            self._growths.add(found_out.fall, found_out.variance)
 
     def mean(self) -> Behaviour:
-        """Return the behaviour of a host of which nothing was seen: the mean of all, weighted by their fetches."""
-        ends, pages = self.ends or 1.0, self.pages or 1.0
-        if not self.ends:
-            return Behaviour(1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        first = self.first / pages
+        """Return the behaviour of a host of which nothing was seen."""
+        ends, pages = self._ends or 1.0, self._pages or 1.0
         return Behaviour(
-            self.success / ends,
-            self.retry / ends,
-            self.failure / ends,
-            self.seconds / ends,
-            self.size / ends,
-            self.links / pages,
-            first,
-            self.fallen / self.links if self.links else 0.0,
-            first,
+            self._success / ends if self._ends else 1.0,
+            self._retry / ends,
+            self._failure / ends,
+            self._seconds / ends if self._ends else 1.0,
+            self._size / pages,
+            self._links / pages,
+            self.first,
+            self._growths.mean,
         )
+
+    @property
+    def spread(self) -> float:
+        """The variance of the falls of hosts."""
+        return self._growths.between
 
     def strength(self) -> float:
         """Return how many ends of a host count as much as the mean of all hosts.
 
         This is the variance within hosts divided by the variance between them, as Bühlmann and Straub estimate both
-        (Glaubwürdigkeit für Schadensätze, 1970), of the share of successes: few if hosts are either up or down, many
-        if all of them are alike.
+        (Glaubwürdigkeit für Schadensätze, 1970), of the share of successes: many if all of them are alike.
         """
-        free, spread = self.ends - self.hosts, self.ends - self.squares / (self.ends or 1.0)
+        free, spread = self._ends - self._hosts, self._ends - self._squares / (self._ends or 1.0)
         if free <= 0 or spread <= 0:
             return FEW
-        mean = self.success / self.ends
-        within = (self.success - self.alike) / free
-        between = (self.alike - self.ends * mean * mean - (self.hosts - 1) * within) / spread
+        mean = self._success / self._ends
+        within = (self._success - self._alike) / free
+        between = (self._alike - self._ends * mean * mean - (self._hosts - 1) * within) / spread
         found = within / between if between > 0 else _MOST_STRENGTH
         return min(max(found, _LEAST_STRENGTH), _MOST_STRENGTH)
 
 
-def behaviour(seen: QueueHistory | None, mean: Behaviour, strength: float) -> Behaviour:
+class _Pooled:
+    """The mean of estimates with known variances, and the variance between what they estimate.
+
+    DerSimonian and Laird, Meta-analysis in clinical trials, 1986.
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._weights = self._squares = self._sum = self._sum_squares = 0.0
+
+    def add(self, estimate: float, variance: float) -> None:
+        weight = 1.0 / variance
+        self._number += 1
+        self._weights += weight
+        self._squares += weight * weight
+        self._sum += weight * estimate
+        self._sum_squares += weight * estimate * estimate
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self._weights if self._weights else 0.0
+
+    @property
+    def between(self) -> float:
+        if self._number < 2:
+            return inf
+        homogeneity = self._sum_squares - self._sum * self._sum / self._weights - (self._number - 1)
+        return max(homogeneity / (self._weights - self._squares / self._weights), 1e-12)
+
+
+def ends_of(seen: QueueHistory) -> int:
+    """Return how many ends of fetches a history has."""
+    return seen.success + seen.retry + seen.failure + seen.disregarded
+
+
+def _tried(seen: QueueHistory, failing: float) -> float:
+    """Return how many URIs were tried, if so many failed for now at first."""
+    return seen.success + failing + seen.failure + seen.disregarded
+
+
+def behaviour(seen: QueueHistory | None, found: int, means: Means) -> Behaviour:
     """Return what to draw for a host: its own means, and those of all hosts the more, the fewer of its fetches ended.
 
-    The weight of a host's own mean of n ends is n / (n + k), the credibility of Bühlmann: k is `strength` for outcomes,
-    and FEW for all else.
+    The weight of a host's own mean of n ends is n / (n + k), the credibility of Bühlmann: k is `Means.strength` for
+    outcomes, a half if it has never answered, FEW for links, and 1 for durations and sizes, in which hosts differ more
+    than the fetches of one.
     """
-    ends = 0 if seen is None else seen.success + seen.retry + seen.failure + seen.disregarded
-    if seen is None or not ends:
+    mean = means.mean()
+    if seen is None or not (ends := ends_of(seen)):
         return mean
-    own, rest = 1 / (ends + strength), strength / (ends + strength)
-    many, few = ends / (ends + FEW), FEW / (ends + FEW)
     pages = seen.success
-    page, less = pages / (pages + FEW), FEW / (pages + FEW)
-    links = page * (seen.links or 0.0) + less * mean.links
-    first = mean.first
-    fall, followed = mean.fall, 0.0
-    if pages:
-        followed = pages * (seen.links or 0.0)
-        _, began, own_fall = novelty(pages, seen.links or 0.0, seen.novel, seen.novel)
-        first, fall = page * began + less * mean.first, page * own_fall + less * mean.fall
+    strength, failing = means.strength() if pages else _LEAST_STRENGTH, means.retries.failing(seen)
+    tried = _tried(seen, failing)
+    own, rest = 1 / (tried + strength), strength / (tried + strength)
+    links = (pages * (seen.links or 0.0) + FEW * mean.links) / (pages + FEW)
+    found_out = growth(seen, found, means.first)
+    if found_out is None:
+        new, fall = mean.new, mean.fall
+    else:
+        weight, of_all = 1 / found_out.variance, 1 / means.spread
+        fall = (weight * found_out.fall + of_all * mean.fall) / (weight + of_all)
+        new = _first(fall, pages, found_out.overall) * exp(-min(fall * pages, _MOST))
     return Behaviour(
-        own * seen.success + rest * mean.success,
-        own * seen.retry + rest * mean.retry,
+        own * pages + rest * mean.success,
+        own * failing + rest * mean.retry,
         own * seen.failure + rest * mean.failure,
-        mean.seconds if seen.seconds is None else many * seen.seconds + few * mean.seconds,
-        mean.size if seen.bytes is None else many * seen.bytes + few * mean.size,
+        _toward(mean.seconds, seen.seconds, ends),
+        _toward(mean.size, seen.bytes, pages),
         links,
-        first * exp(-min(fall * followed, _LONGEST)),
+        new,
         fall,
-        first,
         ends,
     )
 
 
-def novelty(pages: float, links: float, overall: float | None, recent: float | None) -> tuple[float, float, float]:
-    """Return the share of new links of a host now and on its first page, and by how much each link lowers it.
+def _toward(mean: float, own: float | None, ends: int) -> float:
+    return mean if own is None else (ends * own + mean) / (ends + 1)
 
-    If the pages of a host link to each other at random, the share of new ones falls exponentially with the links
-    followed, as in the coupon collector's problem: first x exp(-fall x links). `overall` is its mean over all pages so
-    far, `recent` that of the last ones. A share that has not fallen does not fall: such a host is endless.
+
+def growth(seen: QueueHistory, found: int, first: float) -> Growth | None:
+    """Return how the share of new links of a host falls; None if it has no links yet.
+
+    If the pages of a host link to each other at random, it falls exponentially with the links followed, as in the
+    coupon collector's problem. How fast follows from its mean over all pages, if it was `first` on the first page; and,
+    once there are more than the last RECENT pages, from how it is on these, compared with that mean. Both count, by
+    their variances, those of counts (Poisson). A share that has not fallen does not fall: a host is endless.
     """
-    followed = pages * links
-    if not followed or not overall:
-        return 0.0, 0.0, 0.0
-    if recent is not None and pages >= 2 * RECENT:
-        fallen = _solve(lambda y: y / expm1(y) if y else 1.0, min(recent / overall, 1.0))
-        now = recent
-    else:  # all links were new at first
-        fallen = _solve(lambda y: -expm1(-y) / y if y else 1.0, min(overall, 1.0))
-        now = exp(-fallen)
-    return now, min(now * exp(fallen), 1.0), fallen / followed
+    pages, links = seen.success, seen.links
+    if not pages or not links or not found:
+        return None
+    overall = min(found / (pages * links), 1.0)
+    fall = _solve(_mean_fall, overall / max(first, overall)) / pages
+    variance = (1 / found + _FIRSTS_DIFFER) / _slope(_mean_fall, fall * pages) ** 2 / pages**2
+    if seen.novel is not None and pages > RECENT:
+        of_recent = _recent_to_all(pages)
+        own = _solve(of_recent, seen.novel / overall) / pages
+        noise = 1 / max(RECENT * links * seen.novel, 1.0) + 1 / found
+        weight = (_slope(of_recent, own * pages) * pages) ** 2 / noise
+        fall = (fall / variance + own * weight) / (1 / variance + weight)
+        variance = 1 / (1 / variance + weight)
+    return Growth(overall, fall, variance)
 
 
-def _solve(falling: object, value: float) -> float:
-    """Return where a function that falls from 1 at 0 has a value, to a thousandth."""
-    low, high = 0.0, _LONGEST
-    for _ in range(40):
+def _first(fall: float, pages: int, overall: float) -> float:
+    """Return the share of new links on the first page, if it falls so, and its mean over all pages is as it is."""
+    return min(overall / _mean_fall(fall * pages), 1.0)
+
+
+def _recent_to_all(pages: int) -> Callable[[float], float]:
+    """Return the function of the share on the last pages, divided by that on all of them: of fall x pages."""
+    return lambda x: _recent_fall(x / pages, pages) / _mean_fall(x)
+
+
+def _slope(function: Callable[[float], float], x: float) -> float:
+    """Return by which part a function changes where its argument changes by 1."""
+    before, after = function(x), function(x + 0.01)
+    return (log(after) - log(before)) / 0.01 if after > 0 else -1.0
+
+
+def _mean_fall(x: float) -> float:
+    """Return the mean of exp(-t) from 0 to x."""
+    return -expm1(-x) / x if x else 1.0
+
+
+def _recent_fall(fall: float, pages: int) -> float:
+    """Return the running mean of exp(-fall t) after so many pages, in which each new one has the weight 1 / RECENT.
+
+    It is the plain mean of the first RECENT pages.
+    """
+    begun, rate = _mean_fall(fall * RECENT) * exp(-(pages - RECENT) / RECENT), 1 - fall * RECENT
+    if abs(rate) < 1e-6:
+        return begun + exp(-fall * pages) * (pages - RECENT) / RECENT
+    return begun + (exp(-fall * pages) - exp(-fall * RECENT - (pages - RECENT) / RECENT)) / rate
+
+
+def _solve(falling: Callable[[float], float], value: float) -> float:
+    """Return where a function that falls from 1 at 0 has a value."""
+    low, high = 0.0, _MOST
+    for _ in range(20):
         middle = (low + high) / 2
-        if falling(middle) > value:  # type: ignore[operator]
+        if falling(middle) > value:
             low = middle
         else:
             high = middle
-    return (low + high) / 2
+    return (low + high) / 2 if value < 1.0 else 0.0
+
+
+def crawl_delay(queue: QueueRecord, seconds: float, settings: QueueSettings) -> float | None:
+    """Return the crawl-delay that the last rest of a queue shows; None if it was as long as its fetches call for.
+
+    A fetch that was slow by chance makes it longer, too, but seldom by that factor.
+    """
+    usual = min(max(settings.delay_factor * seconds, settings.min_delay), settings.max_delay) + seconds
+    found = least_delay(queue, _UNUSUAL * usual)
+    return found - seconds if found > _UNUSUAL * usual else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
@@ -11,9 +12,10 @@ from pathlib import Path
 from random import Random
 
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome, QueueState
+from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome, QueueHistory, QueueState
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.opening import open_parts
+from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.simulation import (
     FETCHES,
     FEW,
@@ -21,11 +23,14 @@ from budgetfrontier.rules.simulation import (
     MAX_TIME,
     UNTIL,
     Behaviour,
-    Outcomes,
+    Means,
     Question,
+    Retries,
     Simulated,
     behaviour,
+    crawl_delay,
 )
+from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_history
 from budgetfrontier.storage.view import View
@@ -37,6 +42,7 @@ _SPREAD = 0.5  # of the logarithm of durations: most are between half and twice 
 _STEPS = 50  # into which the time is divided that a fetch and the rest after it take: ends in one step are one event
 _NEVER = 1 << 60  # steps
 _ROW = keys.history.size
+_SAMPLED = 20_000  # queues of which the means are those of all
 _TOLD = 0.5  # seconds between two reports of progress
 
 Progress = Callable[[int, float], None]
@@ -46,32 +52,59 @@ Progress = Callable[[int, float], None]
 class _Host:
     """The draws for a queue."""
 
-    __slots__ = ("ends", "failure", "fall", "links", "log_seconds", "new", "other", "retry", "size")
+    __slots__ = ("crawl_delay", "ends", "failure", "fall", "links", "log_seconds", "new", "other", "retry", "size")
 
-    def __init__(self, drawn: Behaviour) -> None:
-        self.retry, self.failure, self.other = drawn.retry, drawn.retry + drawn.failure, 1.0 - drawn.success
+    def __init__(self, drawn: Behaviour, crawl_delay: float | None) -> None:
+        self.retry = drawn.retry
+        last = 1 - drawn.retry or 1.0
+        self.failure = drawn.failure / last  # of the attempts that are no retry
+        self.other = max(1.0 - drawn.success / last, self.failure)
         self.log_seconds = log(max(drawn.seconds, 1e-3)) - _SPREAD * _SPREAD / 2
         self.links, self.size, self.ends = drawn.links, round(drawn.size), drawn.ends
-        self.new, self.fall = drawn.new, exp(-drawn.fall * drawn.links)
+        self.new, self.fall = drawn.new, exp(-drawn.fall)
+        self.crawl_delay = crawl_delay
 
 
 class Remembered:
     """The history of the queues of a frontier, as of now: a simulation changes these records."""
 
-    def __init__(self, view: View) -> None:
-        self._rows = bytearray()
-        sums = Outcomes()
+    def __init__(self, view: View, effective: Effective) -> None:
+        self._rows, self._found = bytearray(), array("q")
+        self._delays: dict[int, float] = {}
         for key, value in view.items(keys.HISTORY):
             place = _ROW * keys.u32.unpack(key)[0]
             self._rows += bytes(max(place + _ROW - len(self._rows), 0))
             self._rows[place : place + _ROW] = value
-            sums.add(decode_history(value))
-        self.mean, self._strength = sums.mean(), sums.strength()
+        base, trying, counters = effective.base, 0, view.counters()
+        for queue in view.compact_queues():
+            self._found.extend([0] * (queue.id + 1 - len(self._found)))
+            self._found[queue.id] = queue.enqueued
+            trying += queue.queued > 0 and ended_in_error(queue)
+            seen = self._seen(queue.id)
+            if seen is not None and (delay := crawl_delay(queue, seen.seconds or 0.0, base)) is not None:
+                self._delays[queue.id] = delay
+        self._retries = Retries.of(base.max_retries, counters.retried, counters.given_up, trying)
+        self._means = means = Means(self._retries)
+        sample = range(0, len(self._found), len(self._found) // _SAMPLED + 1)
+        for add in (means.add, means.add_growth):
+            for queue_id in sample:
+                if (seen := self._seen(queue_id)) is not None:
+                    add(seen, self._found[queue_id])
+        self.mean = means.mean()
 
-    def behaviour(self, queue_id: int) -> Behaviour:
-        """Return what to draw for a queue."""
+    def _seen(self, queue_id: int) -> QueueHistory | None:
         value = bytes(self._rows[_ROW * queue_id : _ROW * (queue_id + 1)])
-        return behaviour(decode_history(value) if any(value) else None, self.mean, self._strength)
+        return decode_history(value) if any(value) else None
+
+    def host(self, queue_id: int) -> _Host:
+        """Return what to draw for a queue."""
+        seen = self._seen(queue_id)
+        drawn = self.mean if seen is None else behaviour(seen, self._found[queue_id], self._means)
+        return _Host(drawn, self._delays.get(queue_id))
+
+    def later(self, attempt: int) -> float:
+        """Return the chance that an attempt after the first fails for now."""
+        return self._retries.later(attempt)
 
 
 class SimulatedCrawl:
@@ -86,7 +119,7 @@ class SimulatedCrawl:
         self._frontier, self._kernel = Frontier(parts, clock=self._clock), parts.kernel
         self._frontier._guard.on_look = lambda: None  # the free disk is not part of what is simulated
         self._random = Random(question.seed)
-        self._seen = Remembered(self._kernel.tables.flushed())
+        self._seen = Remembered(self._kernel.tables.flushed(), self._kernel.tables.in_force.effective)
         self._hosts: dict[int, _Host] = {}
         self._numbers = count(1)
         self._flying: dict[int, list[tuple[Lease, _Host, float]]] = {}
@@ -160,7 +193,7 @@ class SimulatedCrawl:
         self._out += 1
 
     def _host(self, queue_id: int) -> _Host:
-        found = self._hosts[queue_id] = _Host(self._seen.behaviour(queue_id))
+        found = self._hosts[queue_id] = self._seen.host(queue_id)
         return found
 
     def _outcomes(self, ended: list[tuple[Lease, _Host, float]]) -> list[Finish]:
@@ -171,19 +204,24 @@ class SimulatedCrawl:
         self._fetches += len(ended)
         for lease, host, seconds in ended:
             self._unsure += host.ends < FEW
-            outcome = drawn()
+            if (lease.attempt > 1 or host.retry) and drawn() < (
+                host.retry if lease.attempt == 1 else self._seen.later(lease.attempt)
+            ):
+                others.append(Finish(lease, _RETRY, fetch_seconds=seconds))
+                continue
+            outcome, delay = drawn(), host.crawl_delay
             if outcome >= host.other:
                 new = int(host.links * host.new + drawn())
                 host.new *= host.fall
                 if new or revisits:
                     found = self._links(lease, new)
-                    others.append(Finish(lease, discovered=found, fetch_seconds=seconds, size=host.size))
+                    others.append(
+                        Finish(lease, fetch_seconds=seconds, crawl_delay=delay, discovered=found, size=host.size)
+                    )
                 else:
-                    plain.append(Finish(lease, fetch_seconds=seconds, size=host.size))
-            elif outcome < host.retry:
-                others.append(Finish(lease, _RETRY, fetch_seconds=seconds))
+                    plain.append(Finish(lease, fetch_seconds=seconds, crawl_delay=delay, size=host.size))
             elif outcome < host.failure:
-                others.append(Finish(lease, _FAILURE, fetch_seconds=seconds))
+                others.append(Finish(lease, _FAILURE, fetch_seconds=seconds, crawl_delay=delay))
             else:
                 others.append(Finish(lease, _DISREGARDED))
         return plain + others

@@ -1,0 +1,136 @@
+"""What simulations draw: from a host that is known, of one that is not, and how the share of new links falls."""
+
+from __future__ import annotations
+
+from math import exp, inf
+from random import Random
+
+import pytest
+
+from budgetfrontier.core.model import QueueHistory, QueueRecord
+from budgetfrontier.rules.simulation import RECENT, Behaviour, Means, Retries, behaviour, crawl_delay, growth
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.sheets import effective
+
+NO_RETRIES = Retries(3, 1.0)
+
+
+def history(
+    success: int = 0, *, retry: int = 0, failure: int = 0, disregarded: int = 0, **means: float
+) -> QueueHistory:
+    """Return a history of a host."""
+    names = ("seconds", "links", "novel", "bytes")
+    known = {name: means.get(name, 1.0 if success else None) for name in names}
+    return QueueHistory(success=success, retry=retry, failure=failure, disregarded=disregarded, **known)
+
+
+def means_of(*seen: tuple[QueueHistory, int], retries: Retries = NO_RETRIES) -> Means:
+    """Return the means of hosts, each given with the number of its URIs."""
+    found = Means(retries)
+    for one in seen:
+        found.add(*one)
+    for one in seen:
+        found.add_growth(*one)
+    return found
+
+
+def linked_at_random(pages: int, links: int, fetched: int, seed: int = 1) -> tuple[QueueHistory, int, float]:
+    """Crawl a host whose pages link to each other at random; return its history, what was found, and the share now."""
+    random, known, novel = Random(seed), {0}, None
+    for fetch in range(1, fetched + 1):
+        drawn = {random.randrange(pages) for _ in range(links)}
+        share = len(drawn - known) / links
+        known |= drawn
+        novel = share if novel is None else novel + (share - novel) / min(fetch, RECENT)
+    assert novel is not None
+    return history(fetched, links=float(links), novel=novel), len(known), 1 - len(known) / pages
+
+
+@pytest.mark.parametrize("fetched", [20, 60, 100, 300, 600])
+def test_the_share_of_new_links_is_found_where_pages_link_at_random(fetched: int) -> None:
+    seen, found, now = linked_at_random(2000, 6, fetched)
+    drawn = behaviour(seen, found, means_of((seen, found)))
+    assert drawn.new == pytest.approx(now, abs=0.08)
+    if fetched >= 100:  # before, the size of the host cannot be told from its pages
+        to_come = drawn.links * drawn.new / drawn.fall  # the sum over all further pages
+        assert to_come == pytest.approx(2000 - found, rel=0.3)
+
+
+def test_a_share_that_has_not_fallen_does_not_fall() -> None:
+    endless = history(1000, links=10.0, novel=0.2)
+    grows = growth(endless, 2000, 1.0)
+    assert grows is not None
+    assert grows.fall * 1000 < 0.3
+    assert behaviour(endless, 2000, means_of((endless, 2000))).new == pytest.approx(0.2, rel=0.2)
+
+
+def test_a_host_without_anything_new_any_more_has_no_growth() -> None:
+    done = history(1000, links=10.0, novel=0.0)
+    drawn = behaviour(done, 500, means_of((done, 500)))
+    assert drawn.new == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_host_of_which_nothing_was_seen_is_like_the_mean() -> None:
+    means = means_of((history(30, seconds=2.0, failure=10), 50), (history(60, seconds=1.0), 50))
+    found = behaviour(None, 0, means)
+    assert found == means.mean()
+    assert found.success == pytest.approx(0.9)
+    assert found.failure == pytest.approx(0.1)
+    assert found.seconds == pytest.approx(1.4)
+
+
+def test_without_any_history_all_is_a_success_of_a_second_without_links() -> None:
+    assert behaviour(None, 0, means_of()) == Behaviour(1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0)
+
+
+def test_hosts_that_are_alike_say_more_of_one_than_those_that_are_up_or_down() -> None:
+    alike = means_of(*((history(18, failure=2), 30) for _ in range(20)))
+    mixed = means_of(*((history(*((19, 1)[host % 2],), failure=(1, 19)[host % 2]), 30) for host in range(20)))
+    assert alike.strength() > 10 * mixed.strength()
+    bad = history(1, failure=4)
+    assert behaviour(bad, 5, alike).failure < 0.2
+    assert behaviour(bad, 5, mixed).failure > 0.6
+
+
+def test_a_host_that_has_never_answered_is_taken_as_it_is() -> None:
+    alike = means_of(*((history(50), 60) for _ in range(20)))
+    down = behaviour(history(0, retry=4), 1, alike)
+    assert down.retry > 0.6
+
+
+def test_attempts_of_one_uri_are_no_witnesses_of_their_own() -> None:
+    all_lasting = Retries.of(3, 30, 10, 0)
+    assert all_lasting.lasting == 1.0
+    assert all_lasting.failing(history(1, retry=8)) == 2.0
+    passing = Retries.of(3, 1000, 0, 0)
+    assert passing.lasting < 0.01
+    assert passing.failing(history(1, retry=8)) == pytest.approx(8.0, rel=0.03)
+    assert [all_lasting.later(2), passing.later(3)] == [1.0, 1.0]
+
+
+def test_a_crawl_delay_is_seen_in_a_rest_that_is_unusual() -> None:
+    settings = effective(Settings(), []).base
+    waited = QueueRecord("host.test", 1, last_lease_time=100, wake_time=100 + 1 + 20)
+    assert crawl_delay(waited, 0.2, settings) == pytest.approx(19.8)
+    assert crawl_delay(waited, 10.0, settings) is None
+    assert crawl_delay(QueueRecord("host.test", 1, last_lease_time=100, wake_time=104), 0.2, settings) is None
+
+
+def test_no_number_is_out_of_range() -> None:
+    random = Random(5)
+    for _ in range(500):
+        success = random.choice([0, 1, 5, 64, 65, 200, 65_535])
+        seen = history(
+            success,
+            retry=random.choice([0, 1, 100]),
+            failure=random.choice([0, 3]),
+            disregarded=random.choice([0, 7]),
+            **({"links": random.choice([0.0, 0.1, 50.0]), "novel": random.random(), "seconds": 0.0} if success else {}),
+        )
+        found = random.choice([0, 1, 100, 10**6])
+        means = means_of((seen, found), (history(20, links=3.0, novel=0.5), 40), retries=Retries.of(3, 5, 0, 1))
+        drawn = behaviour(seen, found, means)
+        assert 0 <= drawn.success + drawn.retry + drawn.failure <= 1 + 1e-9
+        assert min(drawn.success, drawn.retry, drawn.failure, drawn.links, drawn.fall) >= 0
+        assert 0 <= drawn.new <= 1
+        assert drawn.fall < inf and exp(-drawn.fall) <= 1
