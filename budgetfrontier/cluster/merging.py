@@ -24,6 +24,8 @@ from budgetfrontier.storage.series import Busiest
 _NAMED: Final = 1000
 """Queues whose keys an effect names."""
 _GROUPS: Final = 100
+_FIRST: Final = 10
+"""URIs that a dry run names."""
 _USED_BY: Final = {
     "cluster.max_uris": (("succeeded", "failed"), "URIs"),
     "cluster.max_spend": (("spent",), "of spend"),
@@ -235,7 +237,8 @@ def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, 
     if "states" in effects[0]:
         return merged_selected(effects)
     if command in ("delete", "replay", "drop"):
-        return added(effects)
+        first = [url for one in effects for url in one.get("first", ())]
+        return added(effects) | ({"first": first[:_FIRST]} if first else {})
     return merged_undo(effects) | merged_states(effects)
 
 

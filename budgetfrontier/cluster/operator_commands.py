@@ -131,6 +131,8 @@ def replicable(op: str, args: dict[str, Any]) -> dict[str, Any]:
     """
     if op == "delete" or (op in OF_QUEUES and args.get("queue") is None):
         return args | {"for_good": True, "timeless": True}
+    if op in ("drop", "replay"):
+        args = args | ({"timeless": True} if args.get("match") is not None else {})
     return args | {"for_good": True} if op == "drop" else args
 
 

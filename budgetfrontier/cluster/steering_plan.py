@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster import merging
@@ -33,15 +33,33 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
     if op == "undo":
         states, _ = undoable(owners, read_name(str(args["id"])), force=bool(args.get("force")))
         return merging.merged_result(op, states)
-    if op not in ("delete", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
+    if op not in ("delete", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
     args = _as_asked(owners, op, args)
     if (error := refusal(op, args)) is not None:
         raise error
+    if args.get("ids") is not None:
+        return merging.merged_result(op, _dry_runs_of_letters(owners, op, args))
     found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=replicable(op, args))
     if not found:
         raise ConnectionLost(owners.without_owner(owners.missing))
     return merging.merged_result(op, [*found.values()])
+
+
+def _dry_runs_of_letters(owners: CrawlOwners, op: str, args: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the effects that a command on some dead letters would have on their partitions."""
+    return [
+        owners.ask_one(number, "dry_run", dict[str, Any], op=op, args=replicable(op, args | {"ids": ids}))
+        for number, ids in _by_partition(args["ids"]).items()
+    ]
+
+
+def _by_partition(ids: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+    """Return the numbers of dead letters by their partitions."""
+    letters: dict[int, list[int]] = {}
+    for partition, number in ids:
+        letters.setdefault(partition, []).append(number)
+    return letters
 
 
 def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
@@ -59,9 +77,7 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
     if op == "discard":
         raise FrontierError(f"{NOTHING_KEPT}: there is nothing to discard")
     if args.get("ids") is not None:
-        letters: dict[int, list[int]] = {}
-        for partition, number in args["ids"]:
-            letters.setdefault(partition, []).append(number)
+        letters = _by_partition(args["ids"])
         return SteeringPlan(args | {"ids": None}, {at: {"ids": ids} for at, ids in letters.items()}, letters.keys())
     return SteeringPlan(args, to=_concerned(owners, op, args))
 

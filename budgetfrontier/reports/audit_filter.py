@@ -18,6 +18,7 @@ MANY_URIS, BRIEF_URIS = 1000, 20
 """The URIs of a queue that a pattern is tested on, for a listing and for a page that is read again and again."""
 
 _BY_SETTINGS = {"label", "sheet", "group"}  # kinds of patterns that a queue may match without it being known here
+_OF_URIS = {"delete", "drop", "replay"}  # commands whose patterns are of URIs, which are gone
 _OF_NO_QUEUE = PAUSING | {"terminate", "drop", "discard"}
 
 Covers = Callable[[AuditEntry], str | None]
@@ -56,9 +57,14 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
         effect = entry.effect
         withdrawn = effect.get("withdrawn")
         match = entry.args.get("match") or (withdrawn["match"] if withdrawn else None)
+        about = command_of(entry.command, effect)
+        letters = effect.get("of_queues", ())
+        if about in ("drop", "replay") and (key in letters or 0 < len(letters) < NAMED_QUEUES):
+            return "named" if key in letters else None
         if match is not None:
             relation = covers_match(str(match))
-            return "perhaps" if relation and entry.args.get("states") else relation
+            is_sure = not entry.args.get("states") and about not in _OF_URIS
+            return relation if is_sure or not (relation or about in _OF_URIS) else "perhaps"
         changes = effect.get("inverse")
         if entry.command == "undo" and changes is not None:
             found = [covers_match(one["match"]) for one in changes["restore"]]
@@ -66,11 +72,7 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
         named = entry.args.get("queue", effect.get("queue"))
         if named is not None:
             return "named" if named == key or selects(str(named), key) else None
-        about = command_of(entry.command, effect)
-        letters = effect.get("of_queues", ())
-        if about in ("drop", "replay") and (key in letters or 0 < len(letters) < NAMED_QUEUES):
-            return "named" if key in letters else None
-        if about in ("delete", "drop", "replay"):
+        if about in _OF_URIS:
             return "perhaps"
         settings = entry.command == "settings" and any(
             name in ("overrides", "sheets", "associations") or name.startswith("frontier.")

@@ -209,7 +209,10 @@ _TALLY = {
 
 
 def _chosen(args: _Values) -> str:
-    parts = [f"{name} {_short(args[name])}" for name in ("queue", "pattern") if args.get(name) is not None]
+    names = ("queue", "match", "pattern", "why")
+    parts = [f"{name} {_short(args[name])}" for name in names if args.get(name) is not None]
+    if args.get("states"):
+        parts.append(f"state {' or '.join(args['states'])}")
     if args.get("ids") is not None:
         parts.append(f"of {counted(len(args['ids']), 'id')}")
     return f" ({', '.join(parts)})" if parts else ""

@@ -8,13 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from budgetfrontier.engine.commands import deletion, preview, queue_commands, state_preview, undo_checks
+from budgetfrontier.engine.commands import dead_letters, deletion, preview, queue_commands, state_preview, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.settings.overrides import validate_override
-from budgetfrontier.storage import keys
-from budgetfrontier.storage.records import decode_dead
 from budgetfrontier.storage.view import View
 
 OF_ADJUSTMENTS: Final = ("adjust", "withdraw")
@@ -22,7 +20,6 @@ OF_ADJUSTMENTS: Final = ("adjust", "withdraw")
 _OF_QUEUE: Final = ("retire", "unretire", "snooze", "wake", "set_queue")
 _OF_CRAWL: Final = ("pause", "resume", "terminate")
 _OF_LETTERS: Final = ("replay", "drop")
-_COUNTED: Final = 100_000  # dead letters
 
 
 def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +32,7 @@ def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, 
         deletion.check(args)
         return deletion.preview(view, args)
     if op in _OF_LETTERS:
-        return _letters(view, args)
+        return dead_letters.preview(view, args)
     if op in _OF_QUEUE:
         queue_commands.check(op, args)
         if args.get("queue") is None:
@@ -59,12 +56,3 @@ def change_of(view: View, op: str, args: dict[str, Any]) -> preview.Change:
     if override is None:
         raise not_in_force(args["id"])
     return preview.withdrawn(view, override)
-
-
-def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    ids = args.get("ids")
-    if ids is None:
-        return {"dead_letters": view.summary().dead}
-    rows = [view.txn.get(keys.u64.pack(number), db=view.db[keys.DEAD]) for number in ids[:_COUNTED]]
-    found = [decode_dead(row) for row in rows if row is not None]
-    return {"dead_letters": len(found), "queues": len({row.name for row in found}), "gone": len(rows) - len(found)}

@@ -2,20 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.commands.selection import check_match, match_of
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.url_table import Arrival
+from budgetfrontier.rules.uri_outcomes import cause
+from budgetfrontier.settings.matching import glob
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.records import NAMED_QUEUES, Progress
-from budgetfrontier.storage.uri_values import with_tries
+from budgetfrontier.storage.records import NAMED_QUEUES, DeadRow, Progress, decode_dead
+from budgetfrontier.storage.uri_values import expand, label_of, short_url, with_tries
+from budgetfrontier.storage.view import View
+
+FIRST = 10
+"""Dead letters that a dry run names."""
+
+
+class ChosenLetters:
+    """The dead letters that a command chooses: of a queue, by a pattern on their URIs, by a glob on their reasons."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        self._queue: str | None = args.get("queue")
+        self._match = None if args.get("match") is None else match_of(args)
+        self._why = None if args.get("why") is None else glob(args["why"])
+
+    def test(self, row: DeadRow) -> bool:
+        """Return whether a dead letter is chosen; a reason matches as it is, or with `(host)` in place of its key."""
+        if self._queue is not None and row.name != self._queue:
+            return False
+        if self._why is not None and not (self._why(row.reason) or self._why(cause(row.reason, row.name))):
+            return False
+        if self._match is None:
+            return True
+        return self._match.matches(expand(short_url(row.value), row.name), row.name, label_of(row.value))
 
 
 def check(args: dict[str, Any]) -> None:
-    """Raise for ids that could not be those of dead letters."""
+    """Raise for ids that could not be those of dead letters, and for a choice that could not be made."""
     if args.get("ids") is not None:
         set(args["ids"])
+    if args.get("match") is not None:
+        check_match(args, of_uris=True)
+    if args.get("why") is not None:
+        glob(args["why"])
+
+
+def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    """Return how many dead letters a command chooses, of how many queues, the first of them, and the ids that are gone.
+
+    O(dead letters), or O(ids).
+    """
+    check(args)
+    chosen, ids = ChosenLetters(args), args.get("ids")
+    if ids is None:
+        rows: Iterable[bytes | None] = (value for _, value in view.items(keys.DEAD))
+    else:
+        rows = (view.txn.get(keys.u64.pack(number), db=view.db[keys.DEAD]) for number in set(ids))
+    count, gone, queues, first = 0, 0, set[str](), list[str]()
+    for value in rows:
+        row = None if value is None else decode_dead(value)
+        if row is None:
+            gone += 1
+        elif chosen.test(row):
+            count += 1
+            queues.add(row.name)
+            if len(first) < FIRST:
+                first.append(expand(short_url(row.value), row.name))
+    return {"dead_letters": count, "queues": len(queues), "gone": gone, "first": first}
 
 
 def start_replay(args: dict[str, Any]) -> Progress:
@@ -29,7 +84,7 @@ def start_drop(args: dict[str, Any]) -> Progress:
 
 
 def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, limit: int) -> tuple[list[Any], bool]:
-    """Return the next dead letters of these ids, of a queue, or of all, and whether they are the last."""
+    """Return the next dead letters of these ids, or of all, that are chosen, and whether they are the last."""
     ids, at, dead_letters = args.get("ids"), progress.at[0], kernel.tables.dead_letters
     if ids is None:
         found = dead_letters.after(at, limit)
@@ -40,8 +95,8 @@ def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int
         found = dead_letters.numbered(part, upto)
         progress.at[0] = at + len(part)
         done = progress.at[0] == len(ids)
-    queue = args.get("queue")
-    return [(n, row) for n, row in found if n <= upto and (queue is None or row.name == queue)], done
+    chosen = ChosenLetters(args)
+    return [(n, row) for n, row in found if n <= upto and chosen.test(row)], done
 
 
 def _count(progress: Progress, what: str, found: list[Any]) -> None:

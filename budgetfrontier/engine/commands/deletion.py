@@ -8,95 +8,119 @@ the file of the command, from which `undo` puts them back.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import QueueRecord
-from budgetfrontier.core.patterns import Pattern, longest_bounded
+from budgetfrontier.core.patterns import Pattern
 from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.commands.selection import check_match, check_pattern, match_of, states_of, test_of_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, NORMAL, ordinal_of
-from budgetfrontier.settings.matching import may_select_several, selects
+from budgetfrontier.settings.matching import may_select_several, selects, spellings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.kept_places import place_in_future
 from budgetfrontier.storage.records import Progress, decode_future
 from budgetfrontier.storage.removed import Look
-from budgetfrontier.storage.uri_values import expand, short_url
+from budgetfrontier.storage.uri_values import expand, label_of, short_url
 from budgetfrontier.storage.view import View
 
 LATER, PENDING = range(2)
 """The position of a deletion: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""
 
-SHORTEST_BOUNDED = 90
-"""Characters of the URIs that a pattern can surely be searched for in, if that must not depend on time."""
 _SLOW = 100  # the number of URIs looked at in the time of one that a pattern gave up on
 _BEHIND = b"\xff" * (keys.pending.size - keys.u32.size)  # with a queue's id in front: a key behind all its URIs
 
-Name = Callable[[int], str]
+LookUp = Callable[[int], QueueRecord]
 Taken = tuple[bytes, int | None]
 """The key of the record examined, and the id of its queue if it is to be deleted."""
 
 
 class Chosen:
-    """The choice of a command: queues by a glob on their keys, URIs by a regular expression."""
+    """The choice of a command: queues by a glob on their keys and by states, URIs by a pattern and an expression."""
 
-    def __init__(self, args: dict[str, Any]) -> None:
-        glob = args.get("queue")
-        self._glob: str | None = glob
-        self._pattern = Pattern(args["pattern"], timeless=bool(args.get("timeless"))) if args.get("pattern") else None
-        self.only = None if glob is None or may_select_several(glob) else glob
-        """The queue, if the glob names a single one in full."""
+    def __init__(self, view: View, args: dict[str, Any]) -> None:
+        self._glob: str | None = args.get("queue")
+        self._states = states_of(args)
+        match = None if args.get("match") is None else match_of(args)
+        self._of_queue = None if match is None else test_of_queue(view, match)
+        texts = [args.get("pattern"), match.text.removeprefix("regex:") if match and match.kind == "regex" else None]
+        self._patterns = [Pattern(text, timeless=bool(args.get("timeless"))) for text in texts if text]
+        self._match = None if self._of_queue or (match and match.kind == "regex") else match
+        self.only: tuple[str, ...] | None = None
+        """The keys of the queues, if they are named in full."""
+        if self._glob is not None and not may_select_several(self._glob):
+            self.only = (self._glob,)
+        elif match is not None and match.keys:
+            self.only = spellings(match.keys)
 
     @property
     def given_up(self) -> int:
-        """The number of URIs for which the pattern took too long: they stay."""
-        return self._pattern.given_up if self._pattern else 0
+        """The number of URIs for which an expression took too long: they stay."""
+        return sum(pattern.given_up for pattern in self._patterns)
 
-    def queue(self, name: str) -> bool:
+    def queue(self, queue: QueueRecord) -> bool:
         """Return whether a queue matches."""
-        return self._glob is None or selects(self._glob, name)
+        if queue.state not in self._states or not (self._of_queue is None or self._of_queue(queue)):
+            return False
+        return self._glob is None or selects(self._glob, queue.queue)
 
     def uri(self, value: bytes, name: str) -> bool:
         """Return whether the URI of a record of such a queue matches."""
-        return self._pattern is None or bool(self._pattern.search(expand(short_url(value), name)))
+        if not self._patterns and self._match is None:
+            return True
+        url = expand(short_url(value), name)
+        if self._match is not None and not self._match.matches(url, name, label_of(value)):
+            return False
+        return all(pattern.search(url) for pattern in self._patterns)
 
 
-def _later(view: View, chosen: Chosen, name_of: Name, at: bytes, upto: int) -> Iterator[Taken]:
+def _later(view: View, chosen: Chosen, look: LookUp, at: bytes, upto: int) -> Iterator[Taken]:
     for key, value in view.items(keys.FUTURE, at):
         row = decode_future(value)
-        name = name_of(row.queue)
-        takes = keys.due.unpack(key)[1] <= upto and chosen.queue(name) and chosen.uri(row.value, name)
+        queue = look(row.queue)
+        takes = keys.due.unpack(key)[1] <= upto and chosen.queue(queue) and chosen.uri(row.value, queue.queue)
         yield key, row.queue if takes else None
 
 
 def _pending(
     view: View,
     chosen: Chosen,
-    name_of: Name,
+    look: LookUp,
     at: bytes,
     upto: int,
     out: Container[bytes],
-    only: int | None,
+    only: Sequence[int] | None,
 ) -> Iterator[Taken]:
-    """Yield the pending URIs that are not out, from a key on; a queue that does not match is skipped in one step."""
+    """Yield the pending URIs that are not out, from a key on; a queue that does not match is skipped in one step.
+
+    `only`: those of these queues, in order.
+    """
     cursor = view.txn.cursor(view.db[keys.PENDING])
-    more = cursor.set_range(max(at or keys.FIRST, b"" if only is None else keys.u32.pack(only)))
+    more = cursor.set_range(at or keys.FIRST)
     prefix, queue_id, name = b"", 0, ""
     while more:
         key, value = cursor.item()
         if key[:4] != prefix:
             prefix = key[:4]
             queue_id = keys.u32.unpack(prefix)[0]
-            if only not in (None, queue_id):
-                return
-            name = name_of(queue_id)
-            if not chosen.queue(name):
+            if only is not None:
+                following = only[bisect_left(only, queue_id) :]
+                if not following:
+                    return
+                if following[0] != queue_id:
+                    more, prefix = cursor.set_range(keys.u32.pack(following[0])), b""
+                    continue
+            queue = look(queue_id)
+            name = queue.queue
+            if not chosen.queue(queue):
                 yield prefix + _BEHIND, None
                 more, prefix = cursor.set_range(prefix + _BEHIND), b""
                 continue
@@ -119,17 +143,12 @@ def _part(found: Iterator[Taken], chosen: Chosen, limit: int) -> tuple[list[Take
 
 def check(args: dict[str, Any]) -> None:
     """Raise for a deletion that could not be applied, or that names nothing: it would take everything."""
-    if args.get("queue") is None and not args.get("pattern"):
+    if all(args.get(name) is None for name in ("queue", "match", "states")) and not args.get("pattern"):
         raise FrontierError("delete what? Give a queue, a pattern, or both; the queue '*' is every queue")
-    try:
-        Pattern(args.get("pattern") or "")
-    except ValueError as e:
-        raise FrontierError(f"{args['pattern']!r} is not a valid regular expression: {e}") from None
-    if args.get("timeless") and longest_bounded(args.get("pattern") or "") < SHORTEST_BOUNDED:
-        raise FrontierError(
-            f"{args['pattern']!r} may take long for URIs of {SHORTEST_BOUNDED} characters: where a deletion must not "
-            "depend on time, a pattern may have two repetitions, and none in a repeated group"
-        )
+    check_pattern(args.get("pattern") or "", timeless=bool(args.get("timeless")))
+    if args.get("match") is not None:
+        check_match(args)
+    states_of(args)
 
 
 def start(args: dict[str, Any]) -> Progress:
@@ -141,29 +160,24 @@ def step(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
     """Delete the next URIs; return whether these were the last. O(limit)."""
-    chosen, only = Chosen(args), None
-    if chosen.only is not None:
-        queue = kernel.tables.queues.look_up(chosen.only)
-        if queue is None:
-            return True
-        only = queue.id
-        if not queue.future:
-            _go_on_to_pending(progress)
     kernel.tables.pending.settle()
     view = kernel.tables.env.view()
-    more = False
-
-    def name_of(queue_id: int) -> str:
-        return kernel.tables.queues.look(queue_id).queue
-
+    chosen, look, only, more = Chosen(view, args), kernel.tables.queues.look, None, False
+    if chosen.only is not None:
+        named = [queue for queue in map(kernel.tables.queues.look_up, chosen.only) if queue is not None]
+        only = sorted({queue.id for queue in named})
+        if not only:
+            return True
+        if not any(queue.future for queue in named):
+            _go_on_to_pending(progress)
     later: list[Taken] = []
     pending: list[Taken] = []
     at = progress.at[1]
     if progress.at[0] == LATER:
-        later, more = _part(_later(view, chosen, name_of, at, upto), chosen, limit)
+        later, more = _part(_later(view, chosen, look, at, upto), chosen, limit)
         at = b""
     if not more:
-        found = _pending(view, chosen, name_of, at, upto, kernel.tables.pending.taken, only)
+        found = _pending(view, chosen, look, at, upto, kernel.tables.pending.taken, only)
         pending, more = _part(found, chosen, limit - len(later))
     if not args.get("for_good"):
         _keep(kernel, later, pending, progress)
@@ -262,26 +276,25 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     """Return the effect of a deletion as of the view; `cost` is the charge that the URIs would have had. O(URIs)."""
     if args.get("queue") is not None:
         args = {**args, "queue": view.named(args["queue"])}
-    chosen = Chosen(args)
-    names: BoundedCache[int, str] = BoundedCache(10_000)
+    chosen = Chosen(view, args)
+    queues: BoundedCache[int, QueueRecord] = BoundedCache(10_000)
 
-    def name_of(queue_id: int) -> str:
-        if queue_id not in names:
-            names.put(queue_id, view.queue_by_id(queue_id).queue)
-        return names[queue_id]
+    def look(queue_id: int) -> QueueRecord:
+        if queue_id not in queues:
+            queues.put(queue_id, view.queue_by_id(queue_id))
+        return queues[queue_id]
 
     only, last = None, 0
     effect = {"deleted": 0, "queues": 0, "later": 0, "cost": 0}
     if chosen.only is not None:
-        queue = view.find_queue(chosen.only)
-        if queue is None:
+        only = sorted({queue.id for queue in map(view.find_queue, chosen.only) if queue is not None})
+        if not only:
             return effect
-        only = queue.id
     out = frozenset(view.leased_keys())
-    for _, queue_id in _later(view, chosen, name_of, b"", MAX_ORDINAL):
+    for _, queue_id in _later(view, chosen, look, b"", MAX_ORDINAL):
         effect["later"] += queue_id is not None
     effect["deleted"] = effect["later"]
-    for key, queue_id in _pending(view, chosen, name_of, b"", MAX_ORDINAL, out, only):
+    for key, queue_id in _pending(view, chosen, look, b"", MAX_ORDINAL, out, only):
         if queue_id is not None:
             effect["deleted"] += 1
             effect["cost"] += keys.cost_of(key)

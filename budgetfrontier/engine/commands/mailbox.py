@@ -49,6 +49,7 @@ class _Arguments(TypedDict, total=False):
     timeless: bool
     match: str
     states: list[str] | None
+    why: str
     set: dict[str, Any]
     dry_run: bool
     reason: str

@@ -37,12 +37,19 @@ def check_pattern(text: str, *, timeless: bool) -> None:
 
 def check(args: dict[str, Any]) -> None:
     """Raise FrontierError for a selection that could not be made."""
+    check_match(args)
+    states_of(args)
+
+
+def check_match(args: dict[str, Any], *, of_uris: bool = False) -> None:
+    """Raise FrontierError for a pattern that a command cannot select by; `of_uris`: it selects URIs, and not queues."""
     match = parse_match(args["match"])
     if match.kind == "sheet":
-        raise FrontierError("a sheet is of URIs: queues are not selected by it; give what it is associated with")
+        raise FrontierError("nothing is selected by its sheet; give what the sheet is associated with")
+    if match.kind == "group" and of_uris:
+        raise FrontierError("a group is of queues: URIs are not selected by it")
     if match.kind == "regex":
         check_pattern(match.text.partition(":")[2], timeless=bool(args.get("timeless")))
-    states_of(args)
 
 
 def states_of(args: dict[str, Any]) -> frozenset[QueueState]:
@@ -75,12 +82,9 @@ class SelectedQueues:
 
     def test(self, view: View) -> Callable[[QueueRecord], bool]:
         """Return the test of a queue, as of a view."""
-        match, states = self._match, self._states
-        if match.kind == "group":
-            of_group = _in_groups(view, match.text.removeprefix(GROUP))
-            return lambda queue: queue.state in states and of_group(queue.group)
-        if match.by_key:
-            return lambda queue: queue.state in states and match.matches("", queue.queue)
+        match, states, of_queue = self._match, self._states, test_of_queue(view, self._match)
+        if of_queue is not None:
+            return lambda queue: queue.state in states and of_queue(queue)
         heads = HeadUrls(view)
 
         def matches(queue: QueueRecord) -> bool:
@@ -131,6 +135,14 @@ def count(effect: dict[str, Any], queue: QueueRecord, before: dict[str, Any], af
     if len(effect["queues"]) < NAMED_QUEUES:
         effect["queues"].append(queue.queue)
     return True
+
+
+def test_of_queue(view: View, match: Match) -> Callable[[QueueRecord], bool] | None:
+    """Return the test of a queue by its group or its key; None for a pattern that is tested on URIs."""
+    if match.kind == "group":
+        is_in = _in_groups(view, match.text.removeprefix(GROUP))
+        return lambda queue: is_in(queue.group)
+    return (lambda queue: match.matches("", queue.queue)) if match.by_key else None
 
 
 def _in_groups(view: View, pattern: str) -> Callable[[int], bool]:

@@ -55,12 +55,10 @@ ASCENDING = frozenset(
 """Columns that are sorted in ascending order; all others, amounts, in descending order."""
 
 
-def add_command(
-    commands: Commands, name: str, run: Command, summary: str, *, more: str = ""
-) -> argparse.ArgumentParser:
+def add_command(commands: Commands, name: str, run: Command, summary: str, *, more: str = "") -> Parser:
     """Add a command: `summary` is for the list of commands, `summary` and `more` for its own help."""
     description = summary[0].upper() + summary[1:] + "." + (f" {more}" if more else "")
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description)
+    parser: Parser = commands.add_parser(name, help=summary, description=description)
     parser.set_defaults(run=run, parser=parser)
     return parser
 
@@ -182,12 +180,13 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add the options --match, --queues and --state, by which commands select queues."""
+def add_selection(parser: argparse.ArgumentParser, *, of_uris: bool = False) -> None:
+    """Add the options --match, --queues and --state, by which commands select queues, or URIs with `of_uris`."""
+    what, tested = ("only URIs", "") if of_uris else ("all queues", ", tested on the next URI")
     parser.add_argument(
         "--match", metavar="PATTERN",
-        help="all queues that match: a glob on the queue key (*.example.org), or as in `adjust` domain:, host:, "
-        "queue:, queues:, label:, surt:, regex: (tested on the next URI) or group:",
+        help=f"{what} that match: a glob on the queue key (*.example.org), or as in `adjust` domain:, host:, queue:, "
+        f"queues:, label:, surt:, regex:{tested} or group:",
     )  # fmt: skip
     parser.add_argument("--queues", metavar="KEY,KEY...", help="short for --match queues:KEY,KEY...: these queues")
     _add_state(parser)

@@ -20,6 +20,8 @@ class Parser(argparse.ArgumentParser):
 
     examples: Sequence[str] = ()
     """Arguments that may follow the name of the command, for its help."""
+    may_follow = ""
+    """The name of an argument that may be left out, and may follow options: argparse takes it as left out there."""
     sections: Mapping[str, Sequence[argparse.Action]] = {}
     """Sections of the help in the place of the list of commands: titles, and the entries of each."""
 
@@ -27,7 +29,13 @@ class Parser(argparse.ArgumentParser):
         """Parse arguments; the value of --cluster stands for JOB, the first one."""
         if "--cluster" in self._option_string_actions:
             args = self._cluster_first(sys.argv[1:] if args is None else args)
-        return super().parse_known_args(args, namespace)
+        found, rest = super().parse_known_args(args, namespace)
+        if self.may_follow and rest and getattr(found, self.may_follow) is None:
+            at = int(rest[0] == "--")
+            if at < len(rest) and (at or not rest[0].startswith("-")):
+                setattr(found, self.may_follow, rest[at])
+                rest = rest[at + 1 :]
+        return found, rest
 
     def _cluster_first(self, args: Sequence[str]) -> list[str]:
         """Return arguments with the value of --cluster as the first, without the option."""

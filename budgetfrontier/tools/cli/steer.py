@@ -16,6 +16,7 @@ from budgetfrontier.tools.cli import common, effects, for_good, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
 from budgetfrontier.tools.cli.on_crawl import on_crawl
+from budgetfrontier.tools.cli.parser import Parser
 from budgetfrontier.tools.cli.sentences import asks, note, say
 
 if TYPE_CHECKING:
@@ -102,11 +103,12 @@ def register(commands: Commands) -> None:
         add_who(parser)
 
 
-def _add_queues(parser: argparse.ArgumentParser) -> None:
+def _add_queues(parser: Parser) -> None:
     """Add the arguments that name a queue, or select queues."""
     parser.add_argument(
         "key", metavar="KEY", nargs="?", help="the queue's key, such as example.org, unless queues are selected"
     )
+    parser.may_follow = "key"
     common.add_selection(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would change")
 
@@ -179,8 +181,8 @@ def _register_delete(commands: Commands) -> None:
         commands,
         "delete",
         on_crawl(delete),
-        "delete pending URIs by queue, by pattern, or by both",
-        more="They still count as seen, and leased ones can be finished. Give --queue, --pattern, or both. They are "
+        "delete pending URIs by queue, state, pattern, or all of these",
+        more="They still count as seen, and leased ones can be finished. --match is tested on each URI. They are "
         "kept in JOB/frontier/removed for `undo`: about the bytes of their paths, and 25 for each.",
     )
     add_job(parser, cluster=True)
@@ -188,6 +190,7 @@ def _register_delete(commands: Commands) -> None:
     parser.add_argument(
         "--pattern", metavar="REGEX", help="only URIs in which this is found (Python's re), such as /calendar/"
     )
+    common.add_selection(parser, of_uris=True)
     parser.add_argument("--dry-run", action="store_true", help="only count them, and change nothing")
     for_good.add_for_good(parser)
     add_who(parser)
@@ -229,12 +232,10 @@ def delete(args: argparse.Namespace, operator: CrawlOperator) -> int:
 
 def _details_of_deletion(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of a deletion as the engine takes them."""
-    if (args.queue or args.pattern) is None or "" in (
-        args.queue,
-        args.pattern,
-    ):  # an empty variable of a script must not delete everything
-        args.usage("give --queue GLOB or --pattern REGEX, or both, and none of them empty")
-    return {"queue": args.queue, "pattern": args.pattern}
+    given = [args.queue, args.pattern, args.match, args.queues]
+    if not (any(given) or args.state) or "" in given:  # an empty variable of a script must not delete everything
+        args.usage("give --queue GLOB, --pattern REGEX, --match, --queues or --state, and none of them empty")
+    return {"queue": args.queue, "pattern": args.pattern} | (common.selected(args) or {})
 
 
 def _note_no_queue(args: argparse.Namespace, operator: CrawlOperator, effect: dict[str, Any]) -> None:

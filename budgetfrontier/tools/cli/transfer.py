@@ -135,14 +135,26 @@ def _register_dead_letters(commands: Commands) -> None:
     parser.set_defaults(usage=parser.error)
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
-        "--replay", nargs="+", type=_letter, metavar="ID", help="put these, or `all`, back into their queues"
+        "--replay", nargs="*", type=_letter, metavar="ID",
+        help="put these, `all`, or those that --match and --why choose, back into their queues",
+    )  # fmt: skip
+    action.add_argument(
+        "--drop",
+        nargs="*",
+        type=_letter,
+        metavar="ID",
+        help="delete these, `all`, or those that --match and --why choose",
     )
-    action.add_argument("--drop", nargs="+", type=_letter, metavar="ID", help="delete these, or `all`")
     action.add_argument(
         "--by-reason", action="store_true", help="count them by reason, the most frequent first, with one URL of each"
     )
     for_good.add_for_good(parser, with_option="--drop")
-    parser.add_argument("--match", metavar="PATTERN", help="list only those that match, as `queues --match`")
+    parser.add_argument("--match", metavar="PATTERN", help="only those that match, as `queues --match`")
+    parser.add_argument(
+        "--why", metavar="GLOB",
+        help="only those whose reason matches, as it is or as --by-reason shows it: 'timeout*'",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="with --replay or --drop: only count them")
     common.add_listing(parser, columns=DEAD_COLUMNS, sort=DEAD_SORT)
     add_who(parser)
 
@@ -279,22 +291,30 @@ def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
 
 def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """List, replay or drop dead letters."""
-    if not (args.replay or args.drop):
+    if args.replay is None and args.drop is None:
+        if args.dry_run:
+            args.usage("--dry-run is for --replay and --drop")
         found = operator.dead_letters()
         _write_dead_letters(args, found.rows, operator)
         if found.left_out:
             note(found.left_out)
         return exits.OK
-    ids = args.replay or args.drop
+    ids = args.drop if args.replay is None else args.replay
     _check_letters(args, ids)
     if operator.path is not None and not all(isinstance(one, int) for one in ids if one != "all"):
         args.usage("ids with a / are those of a crawl in partitions")
-    op, done = ("replay", "replayed") if args.replay else ("drop", "dropped")
-    if args.replay and operator.head().state == CrawlState.TERMINATED:
+    op, done = ("drop", "dropped") if args.replay is None else ("replay", "replayed")
+    if op == "replay" and operator.head().state == CrawlState.TERMINATED:
         raise FrontierError(f"{operator.job}: {common.TERMINATED}")
-    if "all" not in ids:
+    named = bool(ids) and "all" not in ids
+    if named:
         operator.check_letters(ids)
-    details = {"ids": None if "all" in ids else ids, "queue": None} | (for_good.details(args) if args.drop else {})
+    details = {"ids": ids if named else None, "queue": None} | _choice(args)
+    if args.dry_run:
+        _tell_letters(op, operator.dry_run(op, details))
+        return exits.OK
+    if op == "drop":
+        details |= for_good.details(args)
     applied, code = give(args, operator, op, details)
     if applied.entry is not None:
         say(f"{done} {applied.entry.effect[done]:,}")
@@ -302,18 +322,45 @@ def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
     return code
 
 
+def _choice(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of --match and --why as the engine takes them."""
+    from budgetfrontier.settings.matching import with_kind
+
+    match = {} if args.match is None else {"match": with_kind(args.match)}
+    return match | ({} if args.why is None else {"why": args.why})
+
+
+def _tell_letters(op: str, effect: dict[str, Any]) -> None:
+    """Print how many dead letters a command would take, and the first of them."""
+    from budgetfrontier.reports.format import clean, counted
+
+    letters = counted(effect["dead_letters"], "dead letter")
+    say(f"would {op} {letters} of {counted(effect['queues'], 'queue')}")
+    for url in effect.get("first", ()):
+        say(clean(url))
+    if more := effect["dead_letters"] - len(effect.get("first", ())):
+        say(f"...and {more:,} more")
+    note("dry run: nothing was changed")
+
+
 def _write_dead_letters(
     args: argparse.Namespace, letters: Iterable[tuple[int | LetterId, DeadLetter]], operator: CrawlOperator
 ) -> None:
     """Print dead letters with their ids, or their reasons."""
     from budgetfrontier.reports.format import clean
-    from budgetfrontier.settings.matching import queue_test
+    from budgetfrontier.rules.uri_outcomes import cause
+    from budgetfrontier.settings.matching import glob, queue_test
 
-    test = queue_test(args.match)
+    test, why = queue_test(args.match), glob(args.why or "*")
     chosen: Iterable[tuple[int | LetterId, DeadLetter]]
-    chosen = ((name, letter) for name, letter in letters if test(letter.uri.url, letter.queue, letter.uri.source))
-    if args.match is not None:
-        chosen = name_arguments.noting_none(chosen, f"no dead letter matches {clean(args.match)}", operator)
+    chosen = (
+        (name, letter)
+        for name, letter in letters
+        if test(letter.uri.url, letter.queue, letter.uri.source)
+        and (why(letter.reason) or why(cause(letter.reason, letter.queue)))
+    )
+    if asked := " and ".join(filter(None, (args.match, args.why))):
+        chosen = name_arguments.noting_none(chosen, f"no dead letter matches {clean(asked)}", operator)
     if args.by_reason:
         common.write_rows(args, common.page(_by_reason(letter for _, letter in chosen), args), REASON_COLUMNS)
         return
@@ -326,11 +373,15 @@ def _write_dead_letters(
 
 
 def _check_letters(args: argparse.Namespace, ids: Sequence[Any]) -> None:
-    """Refuse options that select rows of the listing when letters are changed: `--drop all --match` would drop all."""
-    given = {"match": args.match, "limit": args.limit, "offset": args.offset, "reverse": args.reverse}
+    """Refuse options of the listing when letters are changed, and ids besides a choice; nothing chosen is not all."""
+    if not ids and not (args.match or args.why):
+        args.usage("give ids, `all`, or --match or --why, which is not empty")
+    given = {"limit": args.limit, "offset": args.offset, "reverse": args.reverse}
     names = [f"--{name}" for name, value in given.items() if value not in (None, False, 0)]
     if names or args.sort != DEAD_SORT:
         args.usage(f"{(names or ['--sort'])[0]} is for the listing: --replay and --drop take the ids that it shows")
+    if ids and "all" not in ids and (args.match or args.why):
+        args.usage("give ids, or --match and --why")
     if "all" in ids and len(ids) > 1:
         args.usage("give ids, or `all` alone")
 

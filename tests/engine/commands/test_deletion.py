@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from budgetfrontier import CrawlUri
 from budgetfrontier.clock import ManualClock
-from tests.support import START, crawl, crawl_state, memory, one, pages, paths, record, state
+from budgetfrontier.engine.commands import deletion
+from budgetfrontier.engine.commands.mailbox import Command
+from tests.support import START, crawl, crawl_state, kernel, memory, one, pages, paths, record, state
 
 
 def test_deleting_is_free() -> None:
@@ -45,3 +49,34 @@ def test_a_deletion_is_told_beforehand() -> None:
         f.schedule_many(pages("AB", 3))
         assert f.delete(queue="[ab].test", pattern="/0$", dry_run=True) == 2
         assert f.summary().queued == 6 and f.audit() == []
+
+
+def test_uris_are_chosen_by_pattern_and_by_the_states_of_their_queues() -> None:
+    """A pattern is tested on each URI, not on the head of its queue."""
+    chosen: list[tuple[dict[str, Any], int]] = [
+        ({"match": "label:one"}, 2),
+        ({"match": "regex:/[12]$", "pattern": "/2"}, 4),
+        ({"match": "queues:B.test,none,e.test", "pattern": "/0$"}, 2),
+        ({"states": ["RETIRED"]}, 3),
+        ({"match": "host:d.test", "states": ["RETIRED"]}, 0),
+        ({"match": "group:hosts/c.test"}, 0),  # a queue is in a group from its first turn on
+        ({"match": "domain:test"}, 8),
+    ]
+    with memory(groups=[{"name": "hosts", "by": "host"}]) as f:
+        f.schedule_many(pages("abcd", 4))
+        f.schedule_many(CrawlUri(f"https://e.test/{n}", source="one" if n else None) for n in range(3))
+        f.retire("a.test")
+        for args, expected in chosen:
+            assert deletion.preview(kernel(f).tables.flushed(), args)["deleted"] == expected, args
+            entry = f.internals.apply(Command("delete", args, "somebody", ""))
+            assert (entry.error, entry.effect["deleted"]) == (None, expected), args
+            f.check()
+        assert f.summary().queued == 0
+
+
+def test_a_choice_that_cannot_be_made_is_refused() -> None:
+    with memory() as f:
+        f.schedule_many(pages("a", 2))
+        for args in ({}, {"match": "sheet:x"}, {"match": "x"}, {"states": ["BUSY"]}, {"match": "regex:("}):
+            assert f.internals.apply(Command("delete", args, "somebody", "")).error
+        assert f.summary().queued == 2

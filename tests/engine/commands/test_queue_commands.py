@@ -185,7 +185,7 @@ def test_wrong_selections_change_nothing(tmp_path: Path) -> None:
         assert "not a match" in refused(f, "retire", match="*.test")
         assert "regular expression" in refused(f, "retire", match="regex:(")
         assert "must not depend on time" in refused(f, "retire", match="regex:(a+)+$", timeless=True)
-        assert "a sheet is of URIs" in refused(f, "retire", match="sheet:one")
+        assert "nothing is selected by its sheet" in refused(f, "retire", match="sheet:one")
         assert "retire what?" in refused(f, "retire")
         assert "retire it" in refused(f, "snooze", match="*", until=float("inf"))
         entry = give(f, "retire", match="queue:nobody")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.commands import deletion, runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.storage.backup import compact
@@ -77,9 +78,17 @@ uris = st.lists(st.sampled_from([*pages("abd", 7), "nonsense", "ftp://a.test/"])
 chosen = st.sampled_from([None, "a.test", "?.test", "*", "none"])
 numbers = st.one_of(st.none(), st.lists(st.integers(-1, 40), max_size=9))
 patterns = st.sampled_from([None, "[1-3]$", "a.test", "(a+)+$"])
+uri_matches = st.sampled_from(["queues:b.test,c.test", "host:a.test", "regex:[1-3]$", "queue:[ab].test", "domain:test"])
 some_queues = st.sampled_from(["a.test", "b.test"])
 given_commands = st.one_of(
     st.builds(lambda q, p: ("delete", {"queue": q, "pattern": p}), chosen, patterns),
+    st.builds(lambda m, s: ("delete", {"match": m, "states": s}), uri_matches, st.sampled_from([None, ["INACTIVE"]])),
+    st.builds(
+        lambda op, m, w: (op, {name: value for name, value in (("match", m), ("why", w)) if value is not None}),
+        st.sampled_from(["replay", "drop"]),
+        st.sampled_from([None, "host:a.test", "regex:[12]$"]),
+        st.sampled_from([None, "", "*", "gone"]),
+    ),
     st.builds(lambda q, ids: ("replay", {"queue": q, "ids": ids}), st.sampled_from([None, "a.test"]), numbers),
     st.builds(lambda q, ids: ("drop", {"queue": q, "ids": ids}), st.sampled_from([None, "b.test"]), numbers),
     st.builds(lambda found: ("schedule", {"uris": found}), uris),
@@ -90,7 +99,7 @@ given_commands = st.one_of(
     st.builds(lambda n, force: ("undo", {"id": n, "force": force}), st.integers(1, 5), st.booleans()),
     st.builds(lambda n: ("discard", {"id": n}), st.integers(1, 5)),
     st.builds(
-        lambda op, match, more: (op, {"match": match, **more, **({"until": 4e9} if op == "snooze" else {})}),
+        lambda op, match, more: (op, {"match": match, **more, **({"until": START + 5e5} if op == "snooze" else {})}),
         st.sampled_from(["retire", "unretire", "snooze", "wake"]),
         st.sampled_from(["*", "queue:[ab].test", "queues:c.test,a.test", "host:a.test", "regex:b.test"]),
         st.sampled_from([{}, {"states": ["INACTIVE"]}, {"states": ["RETIRED", "SNOOZED"]}]),
@@ -313,9 +322,9 @@ def test_a_deletion_looks_once_at_what_is_for_later(monkeypatch: pytest.MonkeyPa
     looked_at = []
     plain = deletion.Chosen.queue
 
-    def counted(self: deletion.Chosen, name: str) -> bool:
-        looked_at.append(name)
-        return plain(self, name)
+    def counted(self: deletion.Chosen, queue: QueueRecord) -> bool:
+        looked_at.append(queue.queue)
+        return plain(self, queue)
 
     monkeypatch.setattr(deletion.Chosen, "queue", counted)
     with memory() as frontier:

@@ -482,8 +482,9 @@ def test_delete_by_pattern_and_by_both(job: Path, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        ([], 2, "--queue GLOB or --pattern REGEX"),
-        (["--queue", ""], 2, "--queue GLOB or --pattern REGEX"),
+        ([], 2, "--queue GLOB, --pattern REGEX"),
+        (["--queue", ""], 2, "--queue GLOB, --pattern REGEX"),
+        (["--match", "", "--state", "RETIRED"], 2, "none of them empty"),
         (["--queue", "", "--pattern", "1"], 2, "none of them empty"),
         (["--queue", "*", "--pattern", ""], 2, "none of them empty"),
         (["--pattern", "("], 1, "not a valid regular expression"),
@@ -496,7 +497,11 @@ def test_delete_refuses(job: Path, cli: Cli, options: list[str], code: int, mess
 
 
 @pytest.mark.parametrize(
-    "options", [["--queue", "*ped.test"], ["--pattern", "/[12]$"], ["--queue", "later.test"], ["--queue", "gone.test"]]
+    "options",
+    [
+        *(["--queue", "*ped.test"], ["--pattern", "/[12]$"], ["--queue", "later.test"], ["--queue", "gone.test"]),
+        *(["--match", "host:capped.test"], ["--queues", "capped.test,later.test"], ["--state", "RETIRED"]),
+    ],
 )
 def test_a_dry_run_of_a_deletion_changes_nothing(job: Path, cli: Cli, options: list[str]) -> None:
     before = len(audit(job))

@@ -592,9 +592,7 @@ def test_dead_letters_are_dropped(job: Path, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("action", ["--drop", "--replay"])
-@pytest.mark.parametrize(
-    "options", [["--match", "nothing.test"], ["--limit", 1], ["--offset", 1], ["--reverse"], ["--sort", "url"], [7]]
-)
+@pytest.mark.parametrize("options", [["--limit", 1], ["--offset", 1], ["--reverse"], ["--sort", "url"], [7]])
 def test_what_selects_rows_of_the_listing_never_changes_all_letters(
     stopped: Path, cli: Cli, action: str, options: list[object]
 ) -> None:
@@ -602,6 +600,26 @@ def test_what_selects_rows_of_the_listing_never_changes_all_letters(
     answer = cli("dead-letters", stopped, action, "all", *options)
     assert answer.code == 2 and not answer.out and "ids" in answer.err
     assert cli("dead-letters", stopped).out == before
+
+
+@pytest.mark.parametrize("options", [[], ["--match", ""], ["--why", ""], ["--dry-run"]])
+def test_letters_are_chosen_by_something(stopped: Path, cli: Cli, options: list[str]) -> None:
+    answer = cli("dead-letters", stopped, "--drop", *options)
+    assert answer.code == 2 and "give ids, `all`, or --match or --why" in answer.err
+    assert cli("dead-letters", stopped, "--dry-run").code == 2
+    assert cli("dead-letters", stopped, "--drop", "1", "--why", "x").code == 2
+
+
+def test_letters_are_chosen_by_pattern_and_reason(job: Path, cli: Cli) -> None:
+    would = cli("dead-letters", job, "--replay", "--why", "poi*", "--match", "*.test", "--dry-run")
+    assert would.code == 0 and would.err == "dry run: nothing was changed\n"
+    assert would.out == "would replay 1 dead letter of 1 queue\nhttp://dead.test/\n"
+    assert cli("dead-letters", job, "--drop", "--why", "timeout*").out == "dropped 0\n"
+    assert cli("dead-letters", job, "--drop", "all", "--match", "host:nothing.test").out == "dropped 0\n"
+    assert "no dead letter matches timeout*" in cli("dead-letters", job, "--why", "timeout*").err
+    assert "http://dead.test/" in cli("dead-letters", job, "--why", "poison").out
+    dropped = cli("dead-letters", job, "--drop", "--match", "regex:^http://dead")
+    assert dropped.out == "dropped 1\n" and "to take it back" in dropped.err
 
 
 def test_an_id_is_a_number(stopped: Path, cli: Cli) -> None:
