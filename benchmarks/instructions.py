@@ -52,6 +52,7 @@ DRAINS: dict[str, dict[str, Any]] = {
     "moves": {"defer_to_previous": False},
     "addresses": {"queue_assignment_policy": "ip", "politeness": {"min_delay": 1}},
     "links": {},
+    "details": {},
 }
 """What is drained, and the settings of the frontier that differ from those of the others."""
 
@@ -120,8 +121,8 @@ def drain(name: str, call: str, folder: Path, count: int) -> None:
     frontier = Frontier.open(folder, clock=clock)
     finish: Callable[[list[Any]], object]
     finish = frontier.finish_many if call == "finish_many" else partial(_finish_each, frontier)
-    if name == "links":
-        finish = partial(_finish_with_links, frontier, call)
+    if name in ("links", "details"):
+        finish = partial(_finish_with_links if name == "links" else _finish_with_details, frontier, call)
     done = 0
     while done < count:
         leases = frontier.lease(min(LEASES, count - done))
@@ -140,6 +141,15 @@ def drain(name: str, call: str, folder: Path, count: int) -> None:
 def _finish_each(frontier: Frontier, leases: list[Lease]) -> None:
     for lease in leases:
         frontier.finish(lease)
+
+
+def _finish_with_details(frontier: Frontier, call: str, leases: list[Lease]) -> None:
+    """Finish pages as a crawler does that schedules their links itself."""
+    if call == "finish_many":
+        frontier.finish_many([Finish(lease, fetch_seconds=0.25, size=20_000, status=200) for lease in leases])
+        return
+    for lease in leases:
+        frontier.finish(lease, fetch_seconds=0.25, size=20_000, status=200)
 
 
 def _finish_with_links(frontier: Frontier, call: str, leases: list[Lease]) -> None:

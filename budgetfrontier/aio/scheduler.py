@@ -291,6 +291,7 @@ class Scheduler:
         status: int = 0,
         novel: bool | None = None,
         address: str = "",
+        digest: bytes = b"",
     ) -> None:
         """Report the outcome of a request, once for each `get`; the options are those of `Frontier.finish`.
 
@@ -321,6 +322,7 @@ class Scheduler:
             or status != 0
             or novel is not None
             or address != ""
+            or digest != b""
         ):
             self._outbox.end(request)
         else:
@@ -338,6 +340,7 @@ class Scheduler:
                 status=_status(status),
                 novel=arguments.novel(novel),
                 address=arguments.address(address),
+                digest=arguments.data(digest, "digest"),
             )
             self._outbox.end(finish, len(found))
         if entry[0].id == request.id:  # else it took too long, and has been handed out again

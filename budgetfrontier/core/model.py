@@ -23,6 +23,7 @@ __all__ = [
     "Lease",
     "Outcome",
     "Process",
+    "QueueAnswers",
     "QueueHistory",
     "QueueRecord",
     "QueueState",
@@ -396,6 +397,22 @@ class QueueHistory(msgspec.Struct, kw_only=True):
     """The size of the response of a SUCCESS."""
 
 
+class QueueAnswers(msgspec.Struct, array_like=True, gc=False):
+    """The answers to the attempts of a queue that ended with details, as they are stored; `rules.queue_answers`."""
+
+    classes: list[Number] = msgspec.field(default_factory=lambda: [0] * 5)
+    """Attempts by the class of their status, from 2xx to 5xx; the last: those without an answer."""
+    kinds: dict[str, Number] = {}
+    """Errors by kind."""
+    added: Number = 0
+    """URIs that were admitted to the queue because they were discovered on its own pages."""
+    digests: Number = 0
+    """The number of digests of contents in the current window, and the bits that their hashes have marked."""
+    bitmap: int = 0
+    repeated_before: Number | None = None
+    """The share of repeated contents in the window before, in percent."""
+
+
 class Summary(msgspec.Struct, kw_only=True):
     """The counters of a frontier that cost O(1) to read. `summary["queued"]` is the same as `summary.queued`."""
 
@@ -459,6 +476,13 @@ class Summary(msgspec.Struct, kw_only=True):
     """The SUCCESSes, prerequisites aside, that were finished with a status of 400 or more, by status."""
     quota_denials: int = 0
     """URIs, prerequisites aside, that were DISREGARDED before a fetch because a quota was used up."""
+    answers_2xx: int = 0
+    """Attempts by the class of their status, with the next four; those of prerequisites only if they failed."""
+    answers_3xx: int = 0
+    answers_4xx: int = 0
+    answers_5xx: int = 0
+    unanswered: int = 0
+    """Attempts that failed without an answer, or that were answered with a status that is in no class."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
@@ -487,6 +511,7 @@ class Finish(_Ending, kw_only=True):
     status: int = 0
     novel: bool | None = None
     address: str = ""
+    digest: bytes = b""
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):

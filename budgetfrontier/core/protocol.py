@@ -119,6 +119,7 @@ class Ended(msgspec.Struct, array_like=True):
     status: int = 0
     novel: bool | None = None
     address: str = ""
+    digest: bytes = b""
 
 
 class Exchange(msgspec.Struct, array_like=True):

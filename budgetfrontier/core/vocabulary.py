@@ -137,6 +137,8 @@ BAD_PORT = "is a port that browsers refuse to open"
 
 AMOUNTS = ("successes", "errors", "urls", "novel", "success_bytes", "error_bytes", "bytes", "novel_bytes")
 """The amounts that a quota may limit, by their names in FetchStats."""
+ANSWERS = ("answers_2xx", "answers_3xx", "answers_4xx", "answers_5xx", "unanswered")
+"""The totals of attempts by the class of their status; of the last, no answer with a status came."""
 QUOTA_KINDS = ("host", "queue", "label")
 """The kinds of quotas, by the names of the settings in `frontier.quotas`."""
 OF_GROUP = "group"

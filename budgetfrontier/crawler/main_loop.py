@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from xxhash import xxh3_64_digest
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Lease, Outcome
@@ -405,6 +406,7 @@ class MainLoop:
             status=status,
             novel=novel,
             address=_address(lease, visit) or "",
+            digest=xxh3_64_digest(response.raw) if response.raw else b"",
         )
         self._written.append((finish, response))
 

@@ -91,9 +91,11 @@ class Finisher:
         elif rest > 0.0:
             self._rest(queue, rest, now)
         if read is not None and admitted is not None:
+            before = queue.enqueued
             self._admitter.admit(read, admitted, now, lease.uri)
-        if ending is not None:
-            tables.history.ended(lease, ending, 0 if admitted is None else admitted.added)
+            tables.history.ended(lease, ending, admitted.added, queue.enqueued - before)  # type: ignore[arg-type]  # it has links
+        elif ending is not None:
+            tables.history.ended(lease, ending)
         if queue.revision != counters.settings_revision:
             self._turns.settings.refresh(queue)
         del out_now[lease.id]

@@ -110,6 +110,7 @@ class BatchFinisher:
             and (item.status == 0 or arguments.status(item.status))
             and item.novel is None
             and item.address == ""
+            and item.digest.__class__ is bytes
         ):
             return item  # nothing in it has to be changed, as for most pages with links
         return Finish(
@@ -125,6 +126,7 @@ class BatchFinisher:
             status=arguments.status(item.status) if item.status != 0 else 0,
             novel=arguments.novel(item.novel),
             address=arguments.address(item.address),
+            digest=arguments.data(item.digest, "digest"),
         )
 
     def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> PolicyError | None:
@@ -247,7 +249,7 @@ class BatchFinisher:
                     queue.bytes += size
                     received += size
                 if item is not None:
-                    remember(mine, item, 0)
+                    remember(mine, item)
                 if observe is not None:
                     if ranks:  # by its head
                         self._remove(ended[written:], now)
@@ -363,5 +365,5 @@ def _kind(item: Any) -> int:
         return _OTHER
     if item.status >= ERROR or item.delay is not None:  # it is counted, or the host rests
         return _OTHER
-    said = item.status or item.size or item.address or item.novel is not None
+    said = item.status or item.size or item.address or item.digest or item.novel is not None
     return _TIMED if said or item.fetch_seconds is not None or item.crawl_delay is not None else _BARE

@@ -292,6 +292,7 @@ class Frontier:
         status: int = 0,
         novel: bool | None = None,
         address: str = "",
+        digest: bytes = b"",
     ) -> None:
         """End a lease: charge the attempt, and move the URI and its queue as the outcome requires.
 
@@ -304,7 +305,7 @@ class Frontier:
         answer with an error; after 429 and 503 the host rests as `frontier.backoff` says, or for `delay`, its
         Retry-After, if that is not 0; after any other, a RETRY sets only its URI aside, for `retry.status_delay`.
         `novel` is whether the payload is new (None: not known, and a SUCCESS counts as new); `address` is the IP
-        address that the response came from.
+        address that the response came from, `digest` any hash of its content, by which repeated contents are counted.
         Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. For a lease that has
         landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
@@ -321,6 +322,7 @@ class Frontier:
             or status != 0
             or novel is not None
             or address != ""
+            or digest != b""
         ):
             self._guard.enter()
             ending = self._batch_finisher.checked(
@@ -337,6 +339,7 @@ class Frontier:
                     status=status,
                     novel=novel,
                     address=address,
+                    digest=digest,
                 )
             )
         self._end(lease, ending)

@@ -1,62 +1,127 @@
-"""The owner of the table `history`: the outcomes, durations, links and sizes of the attempts of each queue."""
+"""The owner of the tables `history` and `answers`: what is known of the attempts of each queue."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from budgetfrontier.core.model import Directive, Finish, Lease, Outcome
-from budgetfrontier.rules import queue_history
-from budgetfrontier.rules.queue_history import KINDS, LANDED, count
+from xxhash import xxh3_64_intdigest
+
+from budgetfrontier.core.model import CrawlUri, Directive, Finish, Lease, QueueAnswers
+from budgetfrontier.core.vocabulary import ANSWERS
+from budgetfrontier.rules import queue_answers
+from budgetfrontier.rules.queue_answers import UNKNOWN, answer_class, kind_of
+from budgetfrontier.rules.queue_history import DISREGARDED, KINDS, LANDED, NEW, SUCCESS, count
+from budgetfrontier.rules.uri_outcomes import ERROR
 from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.records import Counters, decode_answers
 
 MOST_ENDED = 1 << 14
 """Attempts kept in memory at the most, before they are counted."""
-_SUCCESS, _HIGHEST = Outcome.SUCCESS, int(Directive.HIGHEST)
+_HIGHEST = int(Directive.HIGHEST)
+
+
+class EndedAttempt(NamedTuple):
+    """An attempt that has ended with details, or a download that has landed."""
+
+    queue: int
+    kind: int
+    seconds: float | None
+    links: int = 0
+    new: int = 0
+    """URIs discovered that were admitted; `own` of them to the queue of the page."""
+    own: int = 0
+    size: int = 0
+    answer: int = UNKNOWN
+    error: str = ""
+    digest: int | None = None
 
 
 class History:
-    """Counts the attempts of queues. Those since the last commit are counted with it, each queue's row read once."""
+    """Counts the attempts of queues. Those since the last commit are counted with it, each queue's rows read once."""
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env
-        self._ended: list[tuple[int, int, float | None, int, int, int]] = []
+        self._counters = counters
+        self._ended: list[EndedAttempt] = []
 
     def __repr__(self) -> str:
         return f"<History {len(self._ended)} attempts not counted yet>"
 
-    def ended(self, lease: Lease, ending: Finish, new: int) -> None:
-        """Note an attempt that ended with details; `new` of the URIs discovered were admitted."""
-        outcome = ending.outcome
+    def ended(self, lease: Lease, ending: Finish, new: int = 0, own: int = 0) -> None:
+        """Note an attempt that ended with details."""
+        outcome, status, links, error, digest = ending.outcome, ending.status, 0, "", None
         kind = KINDS.get(outcome)
-        if kind is None or (
-            lease.key[keys.DIRECTIVE] == _HIGHEST and (outcome is _SUCCESS or outcome is Outcome.DISREGARDED)
-        ):
+        if kind is None or (lease.key[keys.DIRECTIVE] == _HIGHEST and kind in (SUCCESS, DISREGARDED)):
             return  # robots.txt files are no pages; that they fail says that their host does
+        if ending.discovered:
+            links, new, own = _without_revisits(lease.uri, ending.discovered, new, own)
+        if kind == DISREGARDED:
+            answer = UNKNOWN
+        else:
+            answer, error = answer_class(outcome, status), kind_of(outcome, status, ending.reason)
+            if answer != UNKNOWN:
+                total = ANSWERS[answer]
+                setattr(self._counters, total, getattr(self._counters, total) + 1)
+            if ending.digest and kind == SUCCESS and status < ERROR:
+                digest = xxh3_64_intdigest(ending.digest)
         seconds = None if lease.landed else ending.fetch_seconds
-        links = len(ending.discovered)  # type: ignore[arg-type]  # it was checked
-        self._ended.append((lease.queue_id, kind, seconds, links, new, ending.size))
+        self._ended.append(
+            EndedAttempt(lease.queue_id, kind, seconds, links, new, own, ending.size, answer, error, digest)
+        )
         if len(self._ended) >= MOST_ENDED:
             self.flush()
 
     def landed(self, lease: Lease, fetch_seconds: float) -> None:
         """Note the duration of a download whose lease has landed."""
-        self._ended.append((lease.queue_id, LANDED, fetch_seconds, 0, 0, 0))
+        self._ended.append(EndedAttempt(lease.queue_id, LANDED, fetch_seconds))
 
     def flush(self) -> None:
         """Count the attempts, and write the rows."""
         if not self._ended:
             return
-        rows: dict[int, list[Any]] = {}
-        for queue_id, kind, seconds, links, new, size in self._ended:
-            row = rows.get(queue_id)
+        histories: dict[int, list[Any]] = {}
+        answers: dict[int, QueueAnswers] = {}
+        for queue, kind, seconds, links, new, own, size, answer, error, digest in self._ended:
+            history = histories.get(queue)
+            if history is None:
+                history = histories[queue] = self._history(queue)
+            count(history, kind, seconds, links, new, size)
+            if answer == UNKNOWN and not own and digest is None:
+                continue
+            row = answers.get(queue)
             if row is None:
-                row = rows[queue_id] = self._row(queue_id)
-            count(row, kind, seconds, links, new, size)
+                row = answers[queue] = self._answers(queue)
+            if answer != UNKNOWN:
+                row.classes[answer] += 1
+            if error:
+                queue_answers.add(row, error)
+            if digest is not None:
+                queue_answers.mark(row, digest)
+            row.added += own
         self._ended.clear()
-        encoded = [(keys.u32.pack(queue_id), keys.history.pack(*rows[queue_id])) for queue_id in sorted(rows)]
-        self._env.txn.cursor(self._env.db[keys.HISTORY]).putmulti(encoded)
+        self._put(keys.HISTORY, {queue: keys.history.pack(*row) for queue, row in histories.items()})
+        self._put(keys.ANSWERS, {queue: encode(row) for queue, row in answers.items()})
 
-    def _row(self, queue_id: int) -> list[Any]:
-        value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.HISTORY])
-        return list(queue_history.NEW if value is None else keys.history.unpack(value))
+    def _put(self, table: str, rows: dict[int, bytes]) -> None:
+        sorted_ = [(keys.u32.pack(queue), rows[queue]) for queue in sorted(rows)]
+        self._env.txn.cursor(self._env.db[table]).putmulti(sorted_)
+
+    def _get(self, table: str, queue: int) -> bytes | None:
+        return self._env.txn.get(keys.u32.pack(queue), db=self._env.db[table])
+
+    def _history(self, queue: int) -> list[Any]:
+        value = self._get(keys.HISTORY, queue)
+        return list(NEW if value is None else keys.history.unpack(value))
+
+    def _answers(self, queue: int) -> QueueAnswers:
+        value = self._get(keys.ANSWERS, queue)
+        return QueueAnswers() if value is None else decode_answers(value)
+
+
+def _without_revisits(page: CrawlUri, found: Any, new: int, own: int) -> tuple[int, int, int]:
+    """Return how many links were found, were new, and were added to the queue of the page, but for the page itself."""
+    revisits = sum(1 for uri in found if uri.__class__ is CrawlUri and uri.force and uri.url == page.url)
+    new = max(new - revisits, 0)
+    return len(found) - revisits, new, min(own, new)

@@ -71,7 +71,7 @@ class Tables:
         self.runs = Runs(env)
         self.busiest = BusiestQueues()
         self.tallies = Tallies(env, self.groups)
-        self.history = History(env)
+        self.history = History(env, counters)
         self.urls: UrlTable | None = None
         """The kept URLs; None without `frontier.keep_urls`."""
         self.suffix_list: str | None = None

@@ -243,6 +243,7 @@ def finish(
     status: int = 0,
     novel: bool | None = None,
     address: str = "",
+    digest: bytes = b"",
 ) -> Steps[None]:
     """End a lease."""
     arguments.lease(lease, "finish")
@@ -259,6 +260,7 @@ def finish(
         status=status,
         novel=novel,
         address=address,
+        digest=digest,
     )
     if (yield from finish_many([ending])):
         raise has_ended(lease)
@@ -315,9 +317,11 @@ def _end(item: Lease | Finish) -> int | protocol.Ended:
     size = arguments.size(item.size) if item.size != 0 else 0
     status, retire = arguments.status(item.status), arguments.flag(item.retire_queue, "retire_queue")
     novel, address = arguments.novel(item.novel), arguments.address(item.address)
+    digest = arguments.data(item.digest, "digest")
     return protocol.Ended(
-        lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire, size, status, novel, address
-    )
+        lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire, size, status, novel, address,
+        digest,
+    )  # fmt: skip
 
 
 def _finishes(ended: list[int | protocol.Ended]) -> Iterator[tuple[int, int]]:

@@ -59,6 +59,11 @@ COUNTERS = {
     "quota_denials": ("quota_denials", "URIs that ended because a quota was used up."),
     "prerequisites": ("prerequisites", "Prerequisites that were finished for good."),
     "prerequisites_succeeded": ("prerequisites_succeeded", "Prerequisites finished with SUCCESS."),
+    "answers_2xx": ("answers_2xx", "Attempts answered with a status of 200 to 299."),
+    "answers_3xx": ("answers_3xx", "Attempts answered with a status of 300 to 399."),
+    "answers_4xx": ("answers_4xx", "Attempts answered with a status of 400 to 499."),
+    "answers_5xx": ("answers_5xx", "Attempts answered with a status of 500 to 599."),
+    "unanswered": ("unanswered", "Attempts that failed without an answer."),
     "prerequisites_disregarded": ("prerequisites_disregarded", "Prerequisites finished with DISREGARDED."),
 }
 """The totals that only grow, by their name in Summary; the names of their metrics end with `_total`."""

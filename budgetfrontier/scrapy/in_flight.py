@@ -27,6 +27,7 @@ from time import monotonic, time
 from typing import Any
 
 from scrapy import signals
+from xxhash import xxh3_64_digest
 
 from budgetfrontier.core.model import Finish, Lease, Outcome
 from budgetfrontier.errors import FrontierError
@@ -40,8 +41,8 @@ class RequestState:
     """The state of one request in flight."""
 
     __slots__ = (
-        "address", "landed_at", "lease", "not_modified", "own_slot", "reached", "received", "retry_after", "size",
-        "status",
+        "address", "digest", "landed_at", "lease", "not_modified", "own_slot", "reached", "received", "retry_after",
+        "size", "status",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, *, own_slot: bool) -> None:
@@ -60,6 +61,8 @@ class RequestState:
         """The HTTP status of its last response, 0 before."""
         self.not_modified = False
         """Whether its last response from the server was a 304."""
+        self.digest = b""
+        """A hash of the content of that response, b"" before."""
         self.address = ""
         """The IP address of the server, "" before."""
         self.retry_after: float | None = None
@@ -86,9 +89,9 @@ class RequestState:
         """Return the end of the lease: the lease itself for a success without further values."""
         outcome, seconds = self.outcome(), None if self.lease.landed else self.seconds(request)
         novel = self.novel()
-        if outcome is Outcome.SUCCESS and seconds is None and not self.size and novel is None:
-            return self.lease
         status = self.status if self.reached else 0  # a cached response says nothing about the host
+        if outcome is Outcome.SUCCESS and seconds is None and not self.size and novel is None and not status:
+            return self.lease
         return Finish(
             self.lease,
             outcome,
@@ -98,6 +101,7 @@ class RequestState:
             delay=self.retry_after,
             novel=novel,
             address=self.address,
+            digest=self.digest,
         )
 
 
@@ -165,6 +169,7 @@ class InFlight:
         if state := self._states.get(request):
             state.status = response.status
             state.size = len(response.body)
+            state.digest = xxh3_64_digest(response.body) if response.body else b""
             state.not_modified = response.status == NOT_MODIFIED
             state.address = str(response.ip_address or "")
             if response.status in backoff.OVERLOADED:

@@ -256,6 +256,7 @@ def _finish(ended: protocol.Ended) -> Finish:
         status=ended.status,
         novel=ended.novel,
         address=ended.address,
+        digest=ended.digest,
     )
 
 

@@ -14,8 +14,17 @@ import lmdb
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlState, CrawlUri, QueueRecord, QueueState
+from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.errors import CorruptFrontier, SettingsError
-from budgetfrontier.rules import crawl_states, duplicates, queue_history, queue_states, queued_totals, star
+from budgetfrontier.rules import (
+    crawl_states,
+    duplicates,
+    queue_answers,
+    queue_history,
+    queue_states,
+    queued_totals,
+    star,
+)
 from budgetfrontier.rules.group_limits import add, without_queues
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
@@ -25,6 +34,7 @@ from budgetfrontier.storage.kept_places import place_in_future, waits_at
 from budgetfrontier.storage.recognition import FINGERPRINT
 from budgetfrontier.storage.records import (
     Counters,
+    decode_answers,
     decode_audit,
     decode_dead,
     decode_future,
@@ -105,6 +115,7 @@ class _Checker:
         self._check_seeds()
         self._check_hosts()
         self._check_history()
+        self._check_answers()
         self._check_tallies()
         self._check_links()
         self._check_preloaded()
@@ -413,6 +424,19 @@ class _Checker:
                 self._report(f"history: of queue {queue.queue}: {why}")
             elif queue_history.charged(row) > queue.charges:
                 self._report(f"history: of queue {queue.queue}: more attempts than the {queue.charges} charged to it")
+
+    def _check_answers(self) -> None:
+        """Compare the answers to attempts with the queues and the totals."""
+        sums = [0] * len(ANSWERS)
+        for key, value in self._items(keys.ANSWERS):
+            queue, row = self._queues.get(keys.u32.unpack(key)[0]), decode_answers(value)
+            if why := "it is of no queue" if queue is None else queue_answers.objection(row):
+                self._report(f"answers: {key.hex()}: {why}")
+                continue
+            sums = [total + count for total, count in zip(sums, row.classes, strict=True)]
+        for name, count in zip(ANSWERS, sums, strict=True):
+            if getattr(self._counters, name) != count:
+                self._report(f"totals: {name} is {getattr(self._counters, name)}, the table of answers says {count}")
 
     def _check_tallies(self) -> None:
         """Compare what was fetched of hosts, of queues and with labels with the totals, which count all of it."""

@@ -42,12 +42,13 @@ GROUP_WAKES = "group_wakes"  # wake time, group id -> nothing
 LINKS = "links"  # registered domain -> LinksRow
 PRELOADED = "preloaded"  # number of a file, fingerprint -> value: precedences of URIs that were read from it
 HISTORY = "history"  # queue id -> counts by outcome, and running means: `rules.queue_history`
+ANSWERS = "answers"  # queue id -> QueueAnswers
 DEGREES = "degrees"  # in-degree of registered domains -> the number of those that have it
 
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
     SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
-    TALLIES, LINKS, DEGREES, PRELOADED, HISTORY,
+    TALLIES, LINKS, DEGREES, PRELOADED, HISTORY, ANSWERS,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction

@@ -10,6 +10,7 @@ from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.lmdb_pages import NOWHERE, File, Trees, is_leaf
 from budgetfrontier.storage.records import (
+    decode_answers,
     decode_audit,
     decode_dead,
     decode_future,
@@ -99,6 +100,7 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.PRELOADED: lambda key, value: len(key) == keys.preloaded.size and len(value) == keys.value.size,
     keys.URLS: lambda key, value: len(key) == FINGERPRINT and _decodes(decode_url, value),
     keys.HISTORY: lambda key, value: len(key) == keys.u32.size and len(value) == keys.history.size,
+    keys.ANSWERS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_answers, value),
     keys.TALLIES: lambda key, value: _decodes(tally_of, key) and _decodes(decode_tally, value),
 }
 """Tests for the records of each table. Tables that are rebuilt from others are left out."""

@@ -16,6 +16,7 @@ from budgetfrontier.core.model import (
     GroupRecord,
     KeyPosition,
     Number,
+    QueueAnswers,
     QueueHistory,
     QueueId,
     QueueRecord,
@@ -137,6 +138,12 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     highest_degree: Number = 0
     unranked: bool = False
     """Whether in-degrees have changed since."""
+    answers_2xx: Number = 0
+    """With the next four, the sums of the classes in the table `answers`."""
+    answers_3xx: Number = 0
+    answers_4xx: Number = 0
+    answers_5xx: Number = 0
+    unanswered: Number = 0
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):
@@ -295,6 +302,7 @@ decode_progress = decoder(Progress)
 decode_filter = decoder(FilterRow)
 decode_preloaded = decoder(list[PreloadedRow])
 decode_tally = decoder(FetchStats)
+decode_answers = decoder(QueueAnswers)
 
 
 def decode_history(value: bytes) -> QueueHistory:

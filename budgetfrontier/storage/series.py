@@ -67,6 +67,11 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     prerequisites_disregarded: Number = 0
     ineligible: Number = 0
     quota_denials: Number = 0
+    answers_2xx: Number = 0
+    answers_3xx: Number = 0
+    answers_4xx: Number = 0
+    answers_5xx: Number = 0
+    unanswered: Number = 0
 
 
 _STATES = {

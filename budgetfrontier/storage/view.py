@@ -16,12 +16,14 @@ from budgetfrontier.core.model import (
     DeadLetter,
     FetchStats,
     GroupRecord,
+    QueueAnswers,
     QueueHistory,
     QueueRecord,
     QueueState,
     StoredLease,
     Summary,
 )
+from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.rules import queue_keys, star
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings, sheets
@@ -33,6 +35,7 @@ from budgetfrontier.storage.records import (
     AuditEntry,
     Counters,
     dead_letter,
+    decode_answers,
     decode_audit,
     decode_dead,
     decode_future,
@@ -148,6 +151,7 @@ class View:
             prerequisites_succeeded=c.prerequisites_succeeded,
             prerequisites_disregarded=c.prerequisites_disregarded,
             error_answers=dict(c.error_answers),
+            **{name: getattr(c, name) for name in ANSWERS},
         )
 
     def seen(self) -> int:
@@ -217,6 +221,11 @@ class View:
         """Return what is remembered of the attempts of a queue; None if none has ended with details."""
         value = self.txn.get(keys.u32.pack(queue_id), db=self.db[keys.HISTORY])
         return None if value is None else decode_history(value)
+
+    def answers(self, queue_id: int) -> QueueAnswers | None:
+        """Return the answers to the attempts of a queue; None if there are none that are known."""
+        value = self.txn.get(keys.u32.pack(queue_id), db=self.db[keys.ANSWERS])
+        return None if value is None else decode_answers(value)
 
     def compact_queues(self) -> Iterator[QueueRecord]:
         """Yield every queue as stored, with URLs in their short form, in order of creation.

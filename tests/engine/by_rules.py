@@ -141,9 +141,10 @@ def finish(finisher: Finisher, lease: Lease, ending: Finish | None, now: float) 
     read = finisher._admitter.read(list(ending.discovered), tally, lease.uri)
     queue = tables.queues.get(lease.queue_id)
     delay = finisher._heed(queue, lease, ending, settings, rest, now)
+    before = queue.enqueued
     finisher._admitter.admit(read, tally, now, lease.uri)
     if says:
-        tables.history.ended(lease, ending, tally.added)
+        tables.history.ended(lease, ending, tally.added, queue.enqueued - before)
     turns.settings.refresh(queue)
     del tables.leases.out[lease.id]
     queue.out -= 1

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Outcome
-from budgetfrontier.core.model import QueueHistory
+from budgetfrontier.core.model import QueueAnswers, QueueHistory
+from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.engine import history
+from budgetfrontier.rules import queue_answers
 from tests.support import START, kernel, memory, on_disk, one, pages
 
 
@@ -98,3 +100,80 @@ def test_histories_stay_over_openings_and_memory_is_bounded(tmp_path: Path, monk
     with on_disk(tmp_path) as frontier:
         frontier.finish(one(frontier), size=1024)
         assert look(frontier) == of(8, links=0.0, bytes=1024.0)
+
+
+def answers(frontier: Frontier, key: str = "a.test") -> QueueAnswers | None:
+    queue = frontier.queue(key)
+    assert queue is not None
+    return kernel(frontier).tables.flushed().answers(queue.id)
+
+
+def test_answers_are_counted_by_class_and_errors_by_kind() -> None:
+    ends: list[tuple[Outcome, dict[str, Any]]] = [
+        (Outcome.SUCCESS, {"status": 200}),
+        (Outcome.SUCCESS, {"status": 301, "reason": "moved"}),
+        (Outcome.SUCCESS, {"status": 404, "reason": "status 404"}),
+        (Outcome.RETRY, {"status": 503}),
+        (Outcome.FAILURE, {"status": 500, "reason": "broken"}),
+        (Outcome.FAILURE, {"reason": "no answer from 192.0.2.7 after 3 s"}),
+        (Outcome.DEAD, {"reason": "no answer from 192.0.2.8 after 30 s"}),
+        (Outcome.SUCCESS, {"status": 999}),
+        (Outcome.SUCCESS, {"size": 10}),
+        (Outcome.DISREGARDED, {"status": 200, "reason": "robots"}),
+    ]
+    with memory(retry={"delay": 0}, backoff={"delay": 0}) as frontier:
+        frontier.schedule_many(pages("a", 20))
+        for outcome, options in ends:
+            frontier.finish(one(frontier), outcome, **options)
+        found, totals = answers(frontier), frontier.summary()
+        assert found == QueueAnswers(
+            [1, 1, 1, 2, 3],
+            {"status 404": 1, "status 503": 1, "status 500": 1, "no answer from ADDRESS after N s": 2, "status 999": 1},
+        )
+        assert [getattr(totals, name) for name in ANSWERS] == [1, 1, 1, 2, 3]
+        frontier.check()
+
+
+def test_of_prerequisites_only_the_failures_are_answers() -> None:
+    with memory() as frontier:
+        for number in range(2):
+            frontier.schedule(CrawlUri(f"http://a.test/robots.txt?{number}", directive=Directive.HIGHEST, force=True))
+        frontier.finish(one(frontier), status=404)
+        assert answers(frontier) is None
+        frontier.finish(one(frontier), Outcome.DEAD, reason="timeout")
+        assert answers(frontier) == QueueAnswers([0, 0, 0, 0, 1], {"timeout": 1})
+
+
+def test_kinds_of_errors_are_bounded() -> None:
+    with memory() as frontier:
+        frontier.schedule_many(pages("a", 20))
+        for number in range(20):
+            frontier.finish(one(frontier), Outcome.FAILURE, reason="x" * (number + 1))
+        found = answers(frontier)
+        assert found is not None and found.classes[4] == 20
+        assert len(found.kinds) == queue_answers.MOST_KINDS + 1 and found.kinds[queue_answers.OTHER] == 8
+
+
+def test_uris_that_pages_add_to_their_own_queue_are_counted() -> None:
+    with memory() as frontier:
+        frontier.schedule_many(pages("a", 1))
+        page = one(frontier)
+        again = CrawlUri(page.uri.url, force=True, not_before=START + 3600)
+        frontier.finish(page, discovered=["http://a.test/new", "http://b.test/", page.uri.url, again])
+        found = answers(frontier)
+        assert found is not None and found.added == 1
+        assert look(frontier) == of(1, links=3.0, novel=pytest.approx(2 / 3, rel=1e-3), bytes=0.0)
+
+
+@pytest.mark.parametrize(("contents", "least", "most"), [(1, 0.9, 1.0), (8, 0.7, 0.99), (10**6, 0.0, 0.3)])
+def test_repeated_contents_are_estimated(contents: int, least: float, most: float) -> None:
+    with memory() as frontier:
+        frontier.schedule_many(pages("a", 100))
+        frontier.finish(one(frontier), status=404, digest=b"an error says nothing of content")
+        for number in range(90):
+            frontier.finish(one(frontier), digest=str(number % contents).encode())
+            found = answers(frontier)
+            assert found is not None and found.digests == number % 64 + 1
+            share = queue_answers.repeated(found)
+            assert share is not None and (number < 32 or least <= share <= most)
+        frontier.check()

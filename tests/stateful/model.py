@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 READY, IN_PROCESS, SNOOZED = "READY", "IN_PROCESS", "SNOOZED"
 INACTIVE, INELIGIBLE, RETIRED, EXHAUSTED = "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED"
+ANSWERS = ("answers_2xx", "answers_3xx", "answers_4xx", "answers_5xx", "unanswered")
 LIMITS = ("max_queued", "max_queue_size", "bloom.expected")
 STATES = (READY, IN_PROCESS, SNOOZED, INACTIVE, INELIGIBLE, RETIRED, EXHAUSTED)
 UNCOUNTED = (INELIGIBLE, RETIRED)
@@ -29,6 +30,7 @@ PLAIN: dict[str, Any] = {
     "status": 0,
     "address": "",
     "novel": None,
+    "digest": b"",
 }
 """The options of a finish without any."""
 
@@ -149,6 +151,26 @@ class History:
                 self.take(which, value, self.counts["SUCCESS"])
 
 
+@dataclass
+class Answers:
+    """The attempts by class of status, errors by kind, and the contents since the window began."""
+
+    classes: list[int] = field(default_factory=lambda: [0] * 5)
+    kinds: Counter[str] = field(default_factory=Counter)
+    added: int = 0
+    contents: list[bytes] = field(default_factory=list)
+
+    def attempt(self, outcome: str, status: int, reason: str, digest: bytes) -> None:
+        if status >= 200:
+            self.classes[status // 100 - 2] += 1
+        elif outcome != "SUCCESS" or status:
+            self.classes[4] += 1
+        if outcome != "SUCCESS" or status >= 400:
+            self.kinds[f"status {status}" if status >= 400 else reason or "no reason"] += 1
+        elif digest:
+            self.contents = [*(self.contents if len(self.contents) < 64 else ()), digest]
+
+
 @dataclass(eq=False)
 class Queue:
     key: str
@@ -183,6 +205,7 @@ class Queue:
     grouped: int = 0  # by which change of settings its group was chosen
     busy: float = 0.0  # until when its bytes take as long as its bandwidth allows
     history: History | None = None  # None: no attempt has ended with details
+    answers: Answers = field(default_factory=Answers)
 
     @property
     def wake(self) -> float:
@@ -1174,9 +1197,13 @@ class Model:
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
             self.let_rest(queue, pause)
-        tally = self.schedule(*discovered, within=True, via=uri)
+        before = len(queue.uris)
+        new = self.schedule(*discovered, within=True, via=uri)["ADDED"]
+        again = sum(spec["force"] and spec["url"] == uri.url for spec in discovered)  # the page itself is no link
         if given != "SUCCESS" or discovered or options != PLAIN:
-            self.remember(queue, uri, given, options, len(discovered), tally["ADDED"])
+            new = max(new - again, 0)
+            own = min(len(queue.uris) - before, new)
+            self.remember(queue, uri, given, options, (len(discovered) - again, new, own))
         by_address = any(one.get("by") == "ip" for one in self.options["groups"])
         if options["address"] and (self.options["queue_assignment_policy"] == "ip" or by_address):
             self.report_address(uri.host, options["address"])
@@ -1199,13 +1226,18 @@ class Model:
         self.settle()
         return True
 
-    def remember(self, queue: Queue, uri: Uri, given: str, options: dict[str, Any], links: int, new: int) -> None:
+    def remember(
+        self, queue: Queue, uri: Uri, given: str, options: dict[str, Any], links: tuple[int, int, int]
+    ) -> None:
         """An end that says nothing is not remembered, nor one as DEFERRED; of prerequisites, only failures are."""
         outcome = "FAILURE" if given == "DEAD" else given
         if outcome != "DEFERRED" and (uri.directive > 0 or outcome in ("RETRY", "FAILURE")):
             queue.history = queue.history or History()
             seconds = None if uri.landed else options["fetch_seconds"]
-            queue.history.attempt(outcome, seconds, links, new, options["size"])
+            queue.history.attempt(outcome, seconds, links[0], links[1], options["size"])
+            queue.answers.added += links[2]
+            if outcome != "DISREGARDED":
+                queue.answers.attempt(outcome, options["status"], options["reason"], options["digest"])
 
     def back_off(self, queue: Queue, asked: float | None) -> float:
         """For how long the host rests: 60 s, twice as long at each incident up to a day, forgiven after 30 minutes."""
@@ -1728,6 +1760,7 @@ class Model:
             "prerequisites_succeeded": counts["prerequisites SUCCESS"],
             "prerequisites_disregarded": counts["prerequisites DISREGARDED"],
             "error_answers": dict(+self.error_answers),
+            **{name: sum(queue.answers.classes[number] for queue in queues) for number, name in enumerate(ANSWERS)},
         }
 
     def commit(self) -> None:

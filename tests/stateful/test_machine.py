@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from xxhash import xxh3_64_intdigest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.model import Directive
+from budgetfrontier.core.model import Directive, QueueAnswers
 from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
@@ -121,6 +122,7 @@ ways_to_finish = st.fixed_dictionaries(
         "status": st.sampled_from((0, 0, 200, 404, 500, 429, 503)),
         "address": st.one_of(st.just(""), st.just(""), addresses),
         "novel": st.sampled_from((None, True, False)),
+        "digest": st.sampled_from((b"", b"", b"one", b"two", b"three")),
     }
 )
 option_sets = st.fixed_dictionaries(
@@ -910,13 +912,23 @@ class FrontierMachine(RuleBasedStateMachine):
         for key, mine in self.model.queues.items():
             queue = self.frontier.queue(key)
             found = None if queue is None else view.history(queue.id)
-            if mine.history is None or found is None:
+            if queue is None or mine.history is None or found is None:
                 assert mine.history is None and found is None
                 continue
             seconds, links, new, size = mine.history.means
             counts = found.success, found.retry, found.failure, found.disregarded
             told = (*counts, found.seconds, found.links, found.novel, found.bytes)
             means = (seconds, links, new / links if links else math.nan, size * 1024)
+            answers = view.answers(queue.id) or QueueAnswers()
+            marked = {xxh3_64_intdigest(digest) % 64 for digest in mine.answers.contents}
+            same(
+                f"answers of {key}",
+                (answers.classes, answers.kinds, answers.added, answers.digests, answers.bitmap),
+                (
+                    mine.answers.classes, mine.answers.kinds, mine.answers.added, len(mine.answers.contents),
+                    sum(1 << bit for bit in marked),
+                ),
+            )  # fmt: skip
             same(key, told, (*mine.history.counts.values(), *(None if math.isnan(mean) else mean for mean in means)))
 
     def teardown(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader
-from budgetfrontier.core.model import FetchStats
+from budgetfrontier.core.model import FetchStats, QueueAnswers
 from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys
@@ -25,6 +26,10 @@ def tally(kind: str, name: str, **stats: int) -> tuple[str, bytes, bytes]:
 
 def linked(domain: str, degree: int, ranked: int = 0, changed_after: int = 0) -> tuple[str, bytes, bytes]:
     return keys.LINKS, domain.encode(), encode(LinksRow(degree, b"12345678", ranked, changed_after))
+
+
+def answered(queue: bytes, classes: list[int] | None = None, **values: Any) -> tuple[str, bytes, bytes]:
+    return keys.ANSWERS, queue, encode(QueueAnswers(classes or [0] * 5, **values))
 
 
 def remembered(queue: bytes, success: int, links: float = 0, new: float = 0) -> tuple[str, bytes, bytes]:
@@ -61,6 +66,12 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     ),
     "a negative mean": (lambda d: d.put(*remembered(d.queue("ready.test"), 1, -1.0)), "a mean is negative"),
     "more new links than links": (lambda d: d.put(*remembered(d.queue("ready.test"), 1, 1, 2)), "more links are new"),
+    "the answers of no queue": (lambda d: d.put(*answered(b"\0\0\xff\xff")), "0000ffff: it is of no queue"),
+    "the total of answers": (lambda d: d.put(*answered(d.queue("ready.test"), [0, 0, 7, 0, 0])), "answers says 7"),
+    "digests without a bit": (
+        lambda d: d.put(*answered(d.queue("ready.test"), digests=0, bitmap=1)),
+        "its digests are more",
+    ),
     "an in-degree": (lambda d: d.put(*linked("x.test", 2)), "links: x.test: 8 bytes of linking domains, and an"),
     "the number of in-degrees": (lambda d: d.put(*linked("x.test", 1)), "the table of links says {1: 1}"),
     "in-degrees of no domain": (lambda d: d.put(keys.DEGREES, keys.u32.pack(3), keys.u32.pack(1)), "degrees: {3: 1}"),

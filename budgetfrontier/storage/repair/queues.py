@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState
+from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.rules import crawl_states, queue_keys, queue_states, queued_totals
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, INELIGIBLE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import Settings
@@ -57,6 +58,8 @@ class Findings:
     """With `errors`, the sums of the tallies by kind; `fetched_bytes` has those of queues by key."""
     errors: Counter[str] = field(default_factory=Counter)
     fetched_bytes: dict[str, int] = field(default_factory=dict)
+    answers: Counter[str] = field(default_factory=Counter)
+    """The sums of the classes of answers, by the names of their totals."""
     attempts: dict[int, int] = field(default_factory=dict)
     """By queue id: the attempts charged to it, as its history knows them."""
     degrees: Counter[int] = field(default_factory=Counter)
@@ -264,6 +267,8 @@ class QueueRebuild:
         totals.highest_degree = max(totals.highest_degree, totals.lowest_degree)
         totals.unranked |= bool(self._findings.degrees)
         totals.seed_fates = dict(self._findings.seed_fates)
+        for name in ANSWERS:
+            setattr(totals, name, self._findings.answers[name])
         if stored is None and self._findings.names:
             totals.scheduled = self._tables.entries(keys.SEEN)
             totals.other_expenditure = totals.expenditure
@@ -289,7 +294,9 @@ class QueueRebuild:
         totals.regrade_upto = min(totals.regrade_upto, max(totals.fifo_back, min(totals.lift_upto, 1)))
         totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
-        for name in (*_COUNTED, *_GIVEN_OUT, "prerequisites", "succeeded", "failed", "state") if stored else ():
+        for name in (
+            (*_COUNTED, *_GIVEN_OUT, *ANSWERS, "prerequisites", "succeeded", "failed", "state") if stored else ()
+        ):
             if getattr(totals, name) != getattr(stored, name):
                 self._notes.note_change(f"totals: {name} {getattr(stored, name)} is {getattr(totals, name)}")
         self._tables.put(keys.META, b"counters", encode(totals))

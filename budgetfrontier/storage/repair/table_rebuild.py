@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.rules import duplicates, queue_history, queue_keys, star, undoing
+from budgetfrontier.rules import duplicates, queue_answers, queue_history, queue_keys, star, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.overrides import validate_override
@@ -30,6 +31,7 @@ from budgetfrontier.storage.invariants import check_url
 from budgetfrontier.storage.lmdb_env import check_schema
 from budgetfrontier.storage.recognition import FINGERPRINT
 from budgetfrontier.storage.records import (
+    decode_answers,
     decode_audit,
     decode_begun,
     decode_counters,
@@ -96,6 +98,7 @@ class TableRebuild:
         self._copy_runs()
         self._copy_series()
         self._copy_history()
+        self._copy_answers()
         self._copy_tallies()
         self._copy_links()
         self._copy_preloaded()
@@ -309,6 +312,22 @@ class TableRebuild:
                 self._findings.attempts[number] = queue_history.charged(row)
         if self._source.lacks(keys.HISTORY):
             self._notes.note_change("history: some is lost; that of its queues begins anew")
+
+    def _copy_answers(self) -> None:
+        """Copy the answers to attempts, and add them up."""
+        for key, value in self._source.records(keys.ANSWERS):
+            try:
+                number, row = keys.u32.unpack(key)[0], decode_answers(value)
+                why = queue_answers.objection(row)
+                if why or number not in self._findings.names:
+                    raise ValueError(why or "there is no such queue")
+            except ValueError as e:
+                self._set_aside(keys.ANSWERS, key, value, e)
+                continue
+            if self._store(keys.ANSWERS, key, value, (key, value)):
+                self._findings.answers.update(dict(zip(ANSWERS, row.classes, strict=True)))
+        if self._source.lacks(keys.ANSWERS):
+            self._notes.note_change("answers: some are lost; those of their queues are counted anew")
 
     def _copy_tallies(self) -> None:
         for key, value in self._source.records(keys.TALLIES):

@@ -9,14 +9,14 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.model import FetchStats, RunEnd, RunRow
+from budgetfrontier.core.model import FetchStats, QueueAnswers, RunEnd, RunRow
 from budgetfrontier.errors import (
     CorruptFrontier,
     NewerSchema,
 )
 from budgetfrontier.storage import keys, verify
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.records import HostRow, LeaseRow, LinksRow, decode_counters, tally_key
+from budgetfrontier.storage.records import HostRow, LeaseRow, LinksRow, decode_answers, decode_counters, tally_key
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW, drain, look
 from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
@@ -187,7 +187,7 @@ def test_a_url_that_is_none_is_set_aside(path: Path) -> None:
 def test_rows_that_nobody_wrote_are_left_out(path: Path, table: str, key: bytes) -> None:
     before = look(path)
     with damaging(path) as damage:
-        if table == keys.QUEUES and len(key) == 4:
+        if table in (keys.QUEUES, keys.ANSWERS) and len(key) == 4:
             key = b"\0\1\0\0"
         damage.put(table, key or b"\0\0", b"\xc1")
     repair(path)
@@ -368,6 +368,34 @@ def test_charges_are_no_less_than_the_history_of_their_queue(path: Path) -> None
     with Reader(path) as reader:
         queue = reader.queue("ready.test")
     assert queue is not None and queue.charges == 1000
+
+
+LOST_ANSWERS: dict[str, tuple[Change, str]] = {
+    "some that cannot be read": (lambda d: d.put(keys.ANSWERS, keys.u32.pack(1), b"\xc1"), "answers: set aside"),
+    "those of no queue": (
+        lambda d: d.put(keys.ANSWERS, keys.u32.pack(1 << 30), encode(QueueAnswers())),
+        "no such queue",
+    ),
+    "impossible ones": (lambda d: d.put(keys.ANSWERS, keys.u32.pack(1), encode(QueueAnswers([1]))), "has other counts"),
+    "their total": (lambda d: d.change_totals(answers_5xx=99), "totals: answers_5xx 99 is"),
+}
+
+
+@pytest.mark.parametrize("what", LOST_ANSWERS)
+def test_answers_that_cannot_be_used_are_set_aside_and_the_others_add_up(path: Path, what: str) -> None:
+    change, told = LOST_ANSWERS[what]
+    with damaging(path) as damage:
+        damage.put(keys.ANSWERS, keys.u32.pack(2), encode(QueueAnswers([1, 2, 3, 4, 5], {"timeout": 5})))
+        before = damage.items(keys.ANSWERS)
+        change(damage)
+    repaired = repair(path)
+    assert any(told in line for line in repaired.first_changes)
+    with damaging(path) as damage:
+        found = [item for item in damage.items(keys.ANSWERS) if item[0] != keys.u32.pack(1)]
+        assert found == [item for item in before if item[0] != keys.u32.pack(1)] != []
+    verify.verify(path)
+    with Reader(path) as reader:
+        assert reader.summary().answers_4xx == sum(decode_answers(value).classes[2] for _, value in found)
 
 
 LOST_LINKS: dict[str, tuple[Change, str]] = {
