@@ -100,7 +100,7 @@ def test_top_level_folders_are_linked_into_the_package(name: str) -> None:
 def test_profiles_and_type_marker_are_package_data() -> None:
     package = files("budgetfrontier")
     assert package.joinpath("py.typed").is_file()
-    for name in ("default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped", "sheets"):
+    for name in ("default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped", "sheets", "trap-guard"):
         assert package.joinpath("settings", "config", f"{name}.yaml").is_file(), name
 
 

@@ -316,7 +316,8 @@ def traps(reader: Reader, *, selection: Selection, limit: int | None) -> list[Su
     """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""
     most = trap_list.READ if limit is None else limit
     with reader.view() as view:
-        return trap_list.suspects(view, selection.test(), limit=most, now=time.time())
+        test = None if selection.is_all else selection.test()
+        return trap_list.suspects(view, test, limit=most, now=time.time())
 
 
 def labels(reader: Reader) -> list[LabelTotals]:

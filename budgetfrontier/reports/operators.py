@@ -49,6 +49,11 @@ class Selection(msgspec.Struct):
     group: str | None = None
     """Which groups, as `group:` names them: `domain`, `domain/*.org`."""
 
+    @property
+    def is_all(self) -> bool:
+        """Whether all queues are asked for."""
+        return self == Selection()
+
     def test(self) -> Callable[[QueueRecord], bool]:
         """Return the test of a queue for its state and the pattern. Raises SettingsError."""
         if self.match is not None and self.match.startswith(("label:", "sheet:")):

@@ -20,6 +20,7 @@ from budgetfrontier.storage.view import View
 
 READ = 500
 """Queues whose URIs are read: about 10 ms each, some milliseconds more if a queue holds 100,000."""
+_LOOKED_AT = 20  # times as many queues whose histories are read
 SAMPLE = 300
 """URIs that are read of each."""
 _PATTERNS = 3
@@ -47,10 +48,19 @@ class Suspect(msgspec.Struct):
         return next((f"regex:{one.pattern}" for one in self.evidence if one.pattern), "")
 
 
-def suspects(view: View, test: Callable[[QueueRecord], bool], *, limit: int | None, now: float) -> list[Suspect]:
-    """Return the queues that look like traps, the most suspicious first, at most `limit`. O(queues), 2 us each."""
-    numbered = ((trap_evidence.interest(numbers_of(queue)), queue.id) for queue in view.stored_queues() if test(queue))
-    chosen = nlargest(READ, (one for one in numbered if one[0] > 0))
+def suspects(
+    view: View, test: Callable[[QueueRecord], bool] | None, *, limit: int | None, now: float, read: int = READ
+) -> list[Suspect]:
+    """Return the queues that look like traps, the most suspicious first, at most `limit`. O(queues), 2 us each.
+
+    `test` tells which queues count, None: all of them. The URIs of `read` queues are read.
+    """
+    queues = view.compact_queues() if test is None else filter(test, view.stored_queues())
+    numbered = ((trap_evidence.interest(_numbers(queue)), queue.id) for queue in queues)
+    chosen = nlargest(_LOOKED_AT * read, (one for one in numbered if one[0] > 0))
+    if len(chosen) > read:
+        records = (view.queue_by_id(queue_id) for _, queue_id in chosen)
+        chosen = nlargest(read, ((trap_evidence.interest(numbers_of(view, one)), one.id) for one in records))
     found = (suspect(view, view.queue_by_id(queue_id), now) for _, queue_id in chosen)
     named = sorted((one for one in found if one is not None), key=order)
     return named if limit is None else named[:limit]
@@ -61,16 +71,23 @@ def order(suspect: Suspect) -> tuple[float, int, str]:
     return -suspect.score, -suspect.queued, suspect.queue
 
 
-def numbers_of(queue: QueueRecord) -> QueueNumbers:
+def numbers_of(view: View, queue: QueueRecord) -> QueueNumbers:
     """Return the numbers of a queue that tell about traps."""
-    return QueueNumbers(queue.queued + queue.future, queue.charges, queue.average_cost)
+    history = view.history(queue.id)
+    if history is None:
+        return _numbers(queue)
+    return _numbers(queue)._replace(pages=history.success, links=history.links, novel=history.novel)
+
+
+def _numbers(queue: QueueRecord) -> QueueNumbers:
+    return QueueNumbers(queue.queued, queue.charges, queue.average_cost)
 
 
 def suspect(view: View, queue: QueueRecord, now: float) -> Suspect | None:
     """Return a queue with the evidence against it, None if that is too weak."""
     urls = [item.uri.url for item in spread(view, queue, SAMPLE)]
     signs = url_signs(urls, now) if len(urls) >= LEAST else []
-    evidence = trap_evidence.by_urls(signs) + trap_evidence.by_numbers(numbers_of(queue))
+    evidence = trap_evidence.by_urls(signs) + trap_evidence.by_numbers(numbers_of(view, queue))
     score = trap_evidence.score(evidence)
     if score < trap_evidence.SUSPICIOUS:
         return None

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from budgetfrontier.rules.trap_urls import UrlSign
+from budgetfrontier.rules.queue_history import WINDOW
+from budgetfrontier.rules.trap_urls import LEAST, UrlSign
 
 SUSPICIOUS: Final = 0.5
 """The score from which on a queue is named. What is weak cannot reach it alone."""
@@ -25,6 +26,11 @@ class QueueNumbers(NamedTuple):
     finished: int
     """Attempts that ended, and were charged."""
     average_cost: float = 0.0
+    pages: int = 0
+    """Successes whose details are known, see `rules.queue_history`: the rest is unknown before the first."""
+    links: float | None = None
+    """URIs discovered on each of the last ones, and the share of them that was new."""
+    novel: float | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -49,6 +55,9 @@ def by_numbers(numbers: QueueNumbers) -> list[Evidence]:
         growth = numbers.queued / numbers.finished
         text = f"holds {growth:,.1f} URIs for each of the {numbers.finished:,} finished"
         found.append(Evidence("growth", 0.2 * min(growth / _GROWTH, 1.0), text))
+    if numbers.pages >= WINDOW and (numbers.links or 0) >= 2 and (numbers.novel or 0) >= 0.8:
+        text = f"{numbers.novel:.0%} of the {numbers.links:.1f} URIs on each of its last pages were new"
+        found.append(Evidence("new-links", 0.15, text))
     if numbers.average_cost >= 2:
         text = f"URIs cost {numbers.average_cost:.1f} on average: the cost policy takes them for suspicious"
         found.append(Evidence("cost", 0.15, text))
@@ -63,7 +72,7 @@ def by_urls(signs: Iterable[UrlSign]) -> list[Evidence]:
     return [
         Evidence(
             one.code,
-            0.15 if one.code == "depth" else SUSPICIOUS + 0.45 * one.share,
+            0.1 if one.code == "depth" else SUSPICIOUS + 0.45 * one.share,
             one.text,
             one.example,
             one.pattern,
@@ -84,12 +93,13 @@ def score(evidence: Sequence[Evidence]) -> float:
 def interest(numbers: QueueNumbers) -> float:
     """Return how much the URIs of a queue are worth being read: those of the most interesting queues are.
 
-    A trap still holds several URIs for each one finished when many are; a site without end looks the same.
+    A trap still holds several URIs for each one finished when many are; so does a large archive. Too few say nothing.
 
     >>> interest(QueueNumbers(120, 40)) > interest(QueueNumbers(300, 1)) > interest(QueueNumbers(9, 400))
     True
     """
-    if not numbers.queued:
+    if numbers.queued < LEAST:
         return 0.0
     growth = min(numbers.queued / max(numbers.finished, 1), _GROWTH)
-    return growth * log2(2 + min(numbers.finished, numbers.queued)) + min(numbers.average_cost, 10.0)
+    novel = 0.5 if numbers.novel is None else numbers.novel
+    return (0.2 + novel) * growth * log2(2 + min(numbers.finished, numbers.queued)) + min(numbers.average_cost, 10.0)

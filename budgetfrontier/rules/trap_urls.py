@@ -295,6 +295,10 @@ def _future(sample: _HostUrls, now: float) -> Iterator[UrlSign]:
     digits go on beyond the years.
     """
     limit = datetime.fromtimestamp(now, UTC).year + 2
+    year = f"{_years_from(limit)}(?:\\d\\d)?(?:\\d\\d)?(?!\\d)"
+    has_one = re.compile(rf"(?<!\d){year}").search
+    if sum(has_one(url.href, 8) is not None for url in sample.urls) < _LEAST_DATES:
+        return
     totals, dates, far = Counter[str](), Counter[str](), Counter[str]()
     for url in sample.urls:
         start = url.href.find("/", 8)
@@ -308,7 +312,7 @@ def _future(sample: _HostUrls, now: float) -> Iterator[UrlSign]:
     if not slots:
         return
     places = "|".join(_place(slot) for slot in slots)
-    pattern = f"{sample.head}(?:{places}){_years_from(limit)}(?:\\d\\d)?(?:\\d\\d)?(?!\\d)"
+    pattern = f"{sample.head}(?:{places}){year}"
     text = f"are of {limit} or later"
     yield from _some(sample.sign("future-dates", text, pattern, least_share=0.15, least=_LEAST_DATES))
 
@@ -331,8 +335,9 @@ def _is_date(href: str, found: re.Match[str]) -> bool:
     """Return whether a number is the year of a date, or a date."""
     digits, before = found[0], href[: found.start()]
     if len(digits) == 4 and "1000" <= digits <= "2999":
-        by_name = _YEAR_NAME.search(before) or _CALENDAR.search(before, before.find("/", 8))
-        return bool(by_name or _MONTH.match(href, found.end()))
+        if _MONTH.match(href, found.end()) or _YEAR_NAME.search(before):
+            return True
+        return _CALENDAR.search(before, before.find("/", 8)) is not None
     return len(digits) in (6, 8) and _COMPACT.fullmatch(digits) is not None
 
 

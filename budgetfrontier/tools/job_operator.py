@@ -375,7 +375,8 @@ class JobOperator:
         from budgetfrontier.reports.trap_list import suspects
 
         with self._counted() as view:
-            return suspects(view, selection.test(), limit=limit, now=time.time())
+            test = None if selection.is_all else selection.test()
+            return suspects(view, test, limit=limit, now=time.time())
 
     # -- one queue or URL
 

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, ManualClock
+from budgetfrontier import CrawlUri, Frontier, ManualClock, Settings
 from budgetfrontier.reports import trap_list
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.settings.scope_rules import parse_rule
@@ -29,8 +29,8 @@ SIGNS = {
 }
 
 
-def crawl_sites(frontier: Frontier, sites: Mapping[str, Links], fetched: int) -> None:
-    """Fetch a number of pages of each site, with its links as the discovered URIs."""
+def crawl_sites(frontier: Frontier, sites: Mapping[str, Links], fetched: int = 0) -> None:
+    """Fetch a number of pages of each site (0: all), with its links as the discovered URIs."""
     requests: Counter[str] = Counter()
     frontier.schedule_many(f"http://{name}.test/" for name in sites)
     while leases := frontier.lease(1):
@@ -91,3 +91,16 @@ def test_a_queue_is_held_by_what_it_has_spent(tmp_path: Path) -> None:
     for lease in frontier.lease(1):
         frontier.finish(lease)
     assert frontier.lease(1) == []
+
+
+def test_the_profile_trap_guard_gives_traps_a_part_and_archives_all() -> None:
+    """Facets in paths look like any path: only the total budget holds them."""
+    fast = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
+    chosen = {"profile": "trap-guard", "frontier": {"queue_total_budget": 400, "politeness": fast}}
+    with Frontier.open(":memory:", Settings.from_dict(chosen), clock=ManualClock(NOW)) as frontier:
+        crawl_sites(frontier, TRAPS | HONEST)
+        found = {name: frontier.queue(f"{name}.test") for name in TRAPS | HONEST}
+    fetched = {name: queue.charges for name, queue in found.items() if queue is not None}
+    assert {fetched[name] for name in (*HONEST, "facets-in-paths")} == {401}
+    assert fetched["shop"] < 320  # with one or two facets its pages are not expensive
+    assert max(fetched[name] for name in TRAPS.keys() - {"facets-in-paths", "shop"}) < 120

@@ -13,7 +13,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import trap_evidence
 from budgetfrontier.rules.trap_evidence import Evidence, QueueNumbers
-from budgetfrontier.rules.trap_urls import url_signs
+from budgetfrontier.rules.trap_urls import UrlSign, url_signs
 from budgetfrontier.settings.scope_rules import check_rule
 
 NOW = 1_795_000_000.0  # in November 2026
@@ -49,12 +49,14 @@ def signs(paths: list[str]) -> list[str]:
     return [one.code for one in url_signs([f"http://a.test{path}" for path in paths], NOW)]
 
 
-@given(counts, counts, st.floats(0, 1e9))
-def test_numbers_alone_name_no_queue(queued: int, finished: int, average_cost: float) -> None:
-    numbers = QueueNumbers(queued, finished, average_cost)
-    evidence = trap_evidence.by_numbers(numbers)
+@given(counts, counts, st.floats(0, 1e9), counts, st.none() | st.floats(0, 1e4), st.none() | st.floats(0, 1))
+def test_weak_evidence_alone_names_no_queue(
+    queued: int, finished: int, average_cost: float, pages: int, links: float | None, novel: float | None
+) -> None:
+    numbers = QueueNumbers(queued, finished, average_cost, pages, links, novel)
+    evidence = trap_evidence.by_numbers(numbers) + trap_evidence.by_urls([UrlSign("depth", 1.0, "", "")])
     assert all(0 < one.score < trap_evidence.SUSPICIOUS for one in evidence)
-    assert trap_evidence.score([*evidence, Evidence("depth", 0.15, "")]) < trap_evidence.SUSPICIOUS
+    assert trap_evidence.score(evidence) < trap_evidence.SUSPICIOUS
     assert trap_evidence.interest(numbers) >= 0
 
 

@@ -15,9 +15,8 @@ from tests.support import crawl, pages
 
 
 def test_every_profile_is_valid_and_documented() -> None:
-    assert {"default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped", "served", "sheets"} == set(
-        profiles()
-    )
+    named = {"default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped", "served", "sheets"}
+    assert named | {"trap-guard"} == set(profiles())
     for name in profiles():
         assert isinstance(profile(name, Settings()), Settings)
         assert files("budgetfrontier.settings").joinpath("config", f"{name}.yaml").read_text().startswith("# ")

@@ -18,6 +18,7 @@ from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import terms_of
 from budgetfrontier.reports.overview import Overview, SpendDistribution
+from budgetfrontier.reports.trap_list import Suspect, suspects
 from budgetfrontier.rules.forecasts import Held, Holdings
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.group_listing import GroupsListed
@@ -30,6 +31,8 @@ LISTED = 20
 """Queues in each list of the aggregates."""
 FULLEST = 50
 """Quotas that are listed."""
+TRAPS_READ = 100
+"""Queues whose URIs are read to find traps, about a second: `traps` reads more."""
 
 
 class Scan(msgspec.Struct):
@@ -47,6 +50,8 @@ class Scan(msgspec.Struct):
     groups: GroupsListed = msgspec.field(default_factory=GroupsListed)
     quotas: list[QuotaUse] = []
     """The fullest quotas."""
+    suspects: list[Suspect] = []
+    """The queues that look like traps, of TRAPS_READ."""
 
 
 class ScanLine(msgspec.Struct, omit_defaults=True):
@@ -85,11 +90,13 @@ def _scan(frontier: str, fd: int) -> Scan:
             head = overview.read(reader, passing)
             with reader.view() as view:
                 quotas = fullest(view)[:FULLEST]
+                traps = suspects(view, None, limit=None, now=head.generated, read=TRAPS_READ)
         layout = columns.write(lambda share: _say(ScanLine(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
     waiting = overview.inactive_by_precedence()
     return Scan(
-        head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.groups, quotas
+        head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.groups, quotas,
+        traps,
     )  # fmt: skip
 
 

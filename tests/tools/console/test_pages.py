@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import time
 from pathlib import Path
@@ -27,6 +28,23 @@ def test_retired_queues_are_a_work_list_in_their_order(job: Path) -> None:
     assert "by name" in text and "over its total budget" in text
     assert "budgetfrontier adjust" in text and "budgetfrontier unretire" in text
     assert "checkbox" not in text, "nothing can be changed without a token"
+
+
+def test_traps_are_listed_with_what_would_hold_each(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(f"http://cal.test/events/{year}/04" for year in range(2100, 2130))
+
+    async def look(client: Client, console: Console) -> list[str]:
+        await client.post("/sign-in", data={"token": TOKEN})
+        await console.jobs[0].scans.run()
+        return [await (await client.get(path)).text() for path in ("/traps", "/api/v1/jobs/job/traps")]
+
+    page, answer = visit(job, look)
+    assert "1 queue of those whose URIs were read looks like a trap" in page
+    assert "<b>future-dates</b> <bdi>30 of 30 URLs are of" in page and "in scope.reject: <code><bdi>regex:^" in page
+    assert "a total budget of 0" in page and "snoozed.test" not in page
+    (row,) = json.loads(answer)["rows"]
+    assert (row["queue"], row["total_budget"]) == ("cal.test", 0)
 
 
 def test_leases_are_listed_with_their_age(job: Path) -> None:

@@ -12,6 +12,7 @@ from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueState
 from budgetfrontier.reports.explanation import Outlook
 from budgetfrontier.reports.lease_rows import lease_rows
 from budgetfrontier.reports.seed_fates import SeedStatus
+from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage.group_listing import GroupRow
 from budgetfrontier.tools.console.api import Listing, ListingParameters, ScanPending, described
@@ -30,6 +31,7 @@ from budgetfrontier.tools.console.pages import queue as queue_page
 from budgetfrontier.tools.console.pages import queues as queues_page
 from budgetfrontier.tools.console.pages import retired as retired_page
 from budgetfrontier.tools.console.pages import seeds as seeds_page
+from budgetfrontier.tools.console.pages import traps as traps_page
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
@@ -296,6 +298,16 @@ def retired(job: ConsoleJob, parameters: ListingParameters) -> Listing[RetiredIt
         for row in found["rows"]
     ]
     return Listing(rows=rows, next=next_of(found))
+
+
+def traps(job: ConsoleJob, parameters: ListingParameters) -> Listing[Suspect]:
+    """Return the queues that look like crawler traps. Raises ScanPending if none were looked for yet."""
+    query = query_of(parameters)
+    found = traps_page.build(job, query)
+    query.check_names()
+    if found["pending"]:
+        raise ScanPending(found["scan_error"] or f"{found['scan_progress'] or 0.0:.0%} of the queues are read")
+    return Listing(rows=found["rows"], next=next_of(found), as_of=found["as_of"], note=found["missing"])
 
 
 def leases(job: ConsoleJob, parameters: LeasesParameters) -> Listing[LeaseItem]:

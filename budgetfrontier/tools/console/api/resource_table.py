@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.core.model import Run
+from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.tools.console.api import JOB, ApiResource, Listing, ListingParameters, NoParameters
@@ -38,6 +39,10 @@ RESOURCES = (
     ApiResource(
         "GET", f"{JOB}/retired", "the retired queues, with what would revive each",
         ListingParameters, Listing[queues.RetiredItem], queues.retired, of_partitions=False,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/traps", "the queues that look like crawler traps, the most suspicious first",
+        ListingParameters, Listing[Suspect], queues.traps,
     ),
     ApiResource(
         "GET", f"{JOB}/leases", "the URIs that are out, the oldest first",

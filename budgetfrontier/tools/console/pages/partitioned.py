@@ -11,7 +11,7 @@ from budgetfrontier.reports.wrong_now import PresentProblem, wrong_now
 from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, groups, queue, runs, steer
+from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, groups, queue, runs, steer, traps
 from budgetfrontier.tools.console.pages.overview import REMEDIES, TOP, judgement, rankings
 from budgetfrontier.tools.console.pages.queues import COLUMNS
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
@@ -82,6 +82,7 @@ PAGES = (
     ConsolePage("/queue", "Queue", "queue.html", queue.build, listed=False),
     ConsolePage("/groups", "Groups", "groups.html", groups.build),
     ConsolePage("/runs", "Runs", "runs.html", runs.build),
+    ConsolePage("/traps", "Traps", "traps.html", traps.build, group="problems"),
     ConsolePage("/steer", "Steer", "steer.html", steer.build, group="change", steers=True),
     ConsolePage("/adjustments", "Adjustments", "adjustments.html", adjustments.build, group="change"),
     ConsolePage("/audit", "Audit", "audit.html", audit.build, group="change"),

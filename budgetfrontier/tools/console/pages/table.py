@@ -20,6 +20,7 @@ from budgetfrontier.tools.console.pages import (
     runs,
     seeds,
     steer,
+    traps,
 )
 
 PAGES = (
@@ -35,6 +36,7 @@ PAGES = (
     ConsolePage("/reports", "Reports", "reports.html", reports.build),
     ConsolePage("/logs", "Logs", "logs.html", logs.build, every=2.0),
     ConsolePage("/retired", "Retired", "retired.html", retired.build, every=5.0, group="problems"),
+    ConsolePage("/traps", "Traps", "traps.html", traps.build, every=30.0, group="problems"),
     ConsolePage("/errors", "Errors", "errors.html", errors.build, every=5.0, group="problems"),
     ConsolePage("/dead-letters", "Dead letters", "dead_letters.html", dead_letters.build, every=5.0, group="problems"),
     ConsolePage("/steer", "Steer", "steer.html", steer.build, group="change", steers=True),

@@ -1,0 +1,34 @@
+"""The queues that look like crawler traps, with the evidence and what would hold each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.reports.operators import Selection
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.query import Query
+from budgetfrontier.tools.console.rendering import as_sentence
+
+_FARTHEST = 100_000  # suspicious queue that a page begins with
+
+
+def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
+    """Return a page of suspicious queues: of a job those of its last scan, else those that its partitions find."""
+    start = query.number("start", 0, most=_FARTHEST)
+    missing, scanned = "", None
+    if job.is_folder:
+        scanned = job.scanned()
+        found = [] if scanned is None else scanned.scan.suspects
+    else:
+        found, missing = job.look(lambda operator: (operator.traps(Selection(), None), operator.unanswered()))
+    return {
+        "rows": found[start : start + query.rows],
+        "count": len(found),
+        "missing": as_sentence(missing),
+        "as_of": scanned.when if scanned else None,
+        "scan_progress": job.scans.progress if job.is_folder else None,
+        "scan_error": job.scans.error if job.is_folder else "",
+        "pending": job.is_folder and scanned is None,
+        "next": {"start": start + query.rows} if len(found) > start + query.rows else None,
+        "first": {"start": max(start - query.rows, 0) or None} if start else None,
+    }
