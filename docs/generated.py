@@ -43,7 +43,7 @@ def settings() -> str:
     """Every setting, one table for each section; then the fields of entries of the longer lists."""
     from budgetfrontier.settings import Settings
     from budgetfrontier.settings.field import all_settings
-    from budgetfrontier.settings.schema import GroupSettings, RequestSettings, Seed
+    from budgetfrontier.settings.schema import AlertSink, GroupSettings, RequestSettings, Seed
 
     sections: dict[str, list[str]] = {}
     for row in all_settings(Settings):
@@ -60,6 +60,7 @@ def settings() -> str:
         "A seed": Seed,
         "An entry of `groups`": GroupSettings,
         "An entry of `fetch.requests`": RequestSettings,
+        "An entry of `alerts.sinks`": AlertSink,
     }
     for title, entry in entries.items():
         lines = [f"| `{row.name}` | {_default(row)} | {row.doc} | {_value(row)} |" for row in all_settings(entry)]

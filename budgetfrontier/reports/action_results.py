@@ -25,4 +25,4 @@ def failed(frontier: Path) -> str | None:
         return None
     last = max(names, key=lambda name: name.removesuffix(ERROR)[-len("20260101T000000Z") :])
     files = counted(len(names), "file")
-    return f"{files} of {ACTION}/ failed: see {clean(os.fspath(done / last))}; without the result, this ends."
+    return f"{files} of {ACTION}/ failed: see {clean(os.fspath(done / last))}, and delete that once it is dealt with."

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from budgetfrontier.core.model import QueueState, Summary
 from budgetfrontier.core.units import format_size
-from budgetfrontier.reports import action_results
+from budgetfrontier.reports import action_results, alert_state
 from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.overview import SpendDistribution
 
@@ -56,6 +56,8 @@ def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | Non
         found.append(PresentProblem("disk", "bad", f"Only {format_size(free)} of the disk are free."))
     if path is not None and (failed := action_results.failed(path)):
         found.append(PresentProblem("action_files", "warn", failed))
+    if path is not None:
+        found += (PresentProblem(*alert) for alert in alert_state.problems(path))
     if spend is not None and spend.total:
         if (share := spend.penalties / spend.total) > _PENALTIES:
             text = f"{percent(share)} of what was spent are penalties for errors."

@@ -15,7 +15,7 @@ MOST = 20
 """The most items of a list, such as the seeds, that are shown."""
 
 _LONGEST_LINE = 300  # characters
-_SECRET = frozenset({"fetch.requests", "fetch.proxy"})  # may hold passwords
+_SECRET = frozenset({"alerts.sinks", "fetch.requests", "fetch.proxy"})  # may hold passwords
 _HIDDEN = "(not shown)"
 
 

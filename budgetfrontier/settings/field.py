@@ -58,6 +58,7 @@ _STRUCTURED = {
     "file": "the path of a file, or null",
     "rules": "a list of scope rules",
     "ordered": "a list of {accept: rule} and {reject: rule}",
+    "alert_sinks": "a list of {webhook}, {command} or {mail}",
     "requests": "a list of {match, headers, cookies, auth}",
     "texts": "a mapping of names to texts",
     "match": "a match",

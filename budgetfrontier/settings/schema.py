@@ -35,6 +35,20 @@ PRECEDENCE = integer(0, 65535)
 SHEETS = "the name of a sheet, or a list of names"
 NAME = matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of at most 100 letters, digits, _, . and -")
 """Of groups and of files: both have longer names made of it, for which LMDB and file systems have limits."""
+CONDITIONS = (
+    "finished",
+    "paused",
+    "no_process",
+    "no_commit",
+    "starved",
+    "hung_leases",
+    "disk_below",
+    "disk_full_within",
+    "dead_letters",
+    "queue_share",
+)
+"""The conditions of which alerts tell, each with its setting in `alerts`."""
+CONDITION_NAMES = listed(choice(*CONDITIONS), many=f"a list of conditions: {', '.join(CONDITIONS)}")
 GROUP_BY = optional(choice("registered-domain", "host", "ip", "surt", "label"))
 
 
@@ -573,6 +587,69 @@ class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The reports that a crawl writes into its job folder."""
 
     every: Annotated[float, Field("write the reports this often; 0: only at each stop", DURATION)] = 300.0
+
+
+class AlertSink(msgspec.Struct, frozen=True, kw_only=True):
+    """A receiver of alerts: a webhook, a command or mail. `${NAME}` stands for an environment variable."""
+
+    name: Annotated[str | None, Field("its name in lists, and for --test; null: its kind", optional(NAME))] = None
+    webhook: Annotated[str | None, Field("a URL to which each alert is posted as JSON", optional(TEXT))] = None
+    secret: Annotated[str | None, Field("the key of the signature of what is posted, HMAC-SHA256", optional(TEXT))] = (
+        None
+    )
+    command: Annotated[
+        tuple[str, ...], Field("a program with its arguments, run without a shell; JSON on its stdin", TEXTS)
+    ] = ()
+    mail: Annotated[tuple[str, ...], Field("addresses of mail", TEXTS)] = ()
+    sender: Annotated[str | None, Field("the sender of mail", optional(TEXT))] = None
+    server: Annotated[str, Field("the server that takes the mail, HOST:PORT", TEXT)] = "localhost:25"
+    tls: Annotated[str, Field("TLS to that server: none, starttls or always", choice("none", "starttls", "always"))] = (
+        "none"
+    )
+    login: Annotated[
+        str | None, Field('user:password at that server, such as "${USER}:${PASSWORD}"', optional(TEXT))
+    ] = None
+    only: Annotated[tuple[str, ...], Field("the conditions that are told here; none: all", CONDITION_NAMES)] = ()
+    timeout: Annotated[float, Field("an attempt has failed after this long", POSITIVE_DURATION)] = 10.0
+
+
+class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Alerts: conditions of the crawl that are told, once when they begin, and once when they end."""
+
+    sinks: Annotated[
+        tuple[AlertSink, ...], Field("who is told: {webhook, secret}, {command}, {mail, sender, server}", "alert_sinks")
+    ] = ()
+    log: Annotated[bool, Field("write them to logs/alerts.log, also without sinks", FLAG)] = False
+    every: Annotated[float, Field("look at the crawl this often", POSITIVE_DURATION)] = 30.0
+    finished: Annotated[bool, Field("when the crawl is over", FLAG)] = True
+    paused: Annotated[bool, Field("when it is paused", FLAG)] = True
+    no_process: Annotated[
+        float | None,
+        Field("when no process has run it for this long, with work left; at once if it was killed", optional(DURATION)),
+    ] = 600.0
+    no_commit: Annotated[
+        float | None, Field("when its process has not used the frontier for this long", optional(POSITIVE_DURATION))
+    ] = 300.0
+    starved: Annotated[
+        float | None, Field("when nothing was fetched for this long, with URIs queued", optional(POSITIVE_DURATION))
+    ] = 1800.0
+    hung_leases: Annotated[float | None, Field("when a URI is leased for this long", optional(POSITIVE_DURATION))] = (
+        1800.0
+    )
+    disk_below: Annotated[int, Field("when a disk that it writes to has less than this free; 0: never", SIZE)] = (
+        5 * 1024**3
+    )
+    disk_full_within: Annotated[
+        float | None,
+        Field("when such a disk will be full within this at the rate of late", optional(POSITIVE_DURATION)),
+    ] = None
+    dead_letters: Annotated[
+        int | None, Field("when so many URIs have become dead letters within an hour", optional(integer(1)))
+    ] = None
+    queue_share: Annotated[
+        float | None,
+        Field("when one queue has spent this share of what the busiest ones spent in an hour", optional(PROBABILITY)),
+    ] = None
 
 
 class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import msgspec
 from budgetfrontier.errors import WrongSettings
 from budgetfrontier.settings.field import Field
 from budgetfrontier.settings.schema import (
+    AlertSettings,
     Association,
     ClusterSettings,
     FetchSettings,
@@ -59,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     output: OutputSettings = OutputSettings()
     limits: LimitSettings = LimitSettings()
     reports: ReportSettings = ReportSettings()
+    alerts: AlertSettings = AlertSettings()
     cluster: ClusterSettings = ClusterSettings()
     hooks: Annotated[
         tuple[str, ...], Field("objects with on_... methods that the frontier calls, as module:name", "hooks")

@@ -14,7 +14,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.spelling import LONGEST, did_you_mean
 from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.settings import grouping, plugins, policy_factory, schema, url_lists
+from budgetfrontier.settings import alert_sinks, grouping, plugins, policy_factory, schema, url_lists
 from budgetfrontier.settings.checks import (
     BY_ADDRESS,
     LABELS_IN_PARTITIONS,
@@ -53,7 +53,15 @@ from budgetfrontier.settings.names import (
     unknown,
 )
 from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, TooManyProblems, ValuePath
-from budgetfrontier.settings.schema import Association, GroupSettings, Override, RequestSettings, ScopeRule, Seed
+from budgetfrontier.settings.schema import (
+    AlertSink,
+    Association,
+    GroupSettings,
+    Override,
+    RequestSettings,
+    ScopeRule,
+    Seed,
+)
 from budgetfrontier.settings.scope_rules import FORMS, check_rule
 from budgetfrontier.settings.unmatchable import matches_no_host, never_matches
 from budgetfrontier.settings.values import FLAG, SIZE, TEXT, Type, brief, integer, listed, show
@@ -109,6 +117,7 @@ class Validator:
         self._root: type[msgspec.Struct] = msgspec.Struct
         self._readers: dict[str, Callable[[Any, ValuePath], Any]] = {
             "addresses": self._addresses,
+            "alert_sinks": self._alert_sinks,
             "associations": self._each(self._association),
             "file": self._file,
             "hooks": self._each(self._hook),
@@ -166,6 +175,10 @@ class Validator:
         match settings:
             case object(frontier=schema.FrontierSettings() as frontier) if self._seeds_with_settings:
                 self._check_seeds(frontier)
+        match settings:
+            case object(alerts=schema.AlertSettings() as alerts, cluster=schema.ClusterSettings(kafka=str())):
+                if alerts.sinks or alerts.log:
+                    self._warn(("alerts",), "a crawl in partitions has no alerts: use Prometheus and its rules")
         match settings:
             case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
                 self._add(("crawl",), found)
@@ -548,6 +561,26 @@ class Validator:
         if self.environment is not None:
             self._problem(*request_problems(read, path, self.environment))
         return read
+
+    def _alert_sinks(self, value: Any, path: ValuePath) -> tuple[AlertSink, ...]:
+        names: set[str] = set()
+
+        def read(value: Any, path: ValuePath) -> AlertSink | None:
+            if not isinstance(value, Mapping):
+                self._add(path, f"expected {{webhook}}, {{command}} or {{mail, sender, server}}, got {show(value)}")
+                return None
+            before = len(self.problems)
+            sink = self.section(AlertSink(), value, path)
+            if len(self.problems) == before:
+                self._problem(*alert_sinks.sink_problems(sink, path, self.environment))
+            if len(self.problems) > before:
+                return None
+            if (name := alert_sinks.name_of(sink)) in names:
+                self._add(path, f'a sink before this one is called "{brief(name)}" too: give each a name')
+            names.add(name)
+            return sink
+
+        return self._each(read)(value, path)
 
     def _groups(self, value: Any, path: ValuePath) -> tuple[GroupSettings, ...]:
         names: set[str] = set()

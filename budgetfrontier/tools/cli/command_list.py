@@ -30,6 +30,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "traps": CliCommand("trap_holding", ("news", "news --apply shop.example.org --dry-run")),
         "audit": CliCommand("show", ("news --since 2d", "news --queue www.example.org --operation adjust")),
         "leases": CliCommand("leases", ("news", "news --older-than 10m")),
+        "alerts": CliCommand("alerts", ("news", "news --test", "news --watch")),
         "runs": CliCommand("runs", ("news", "news --limit 5 --format json")),
         "dead-letters": CliCommand("transfer", ("news --by-reason", "news --replay all --reason 'the server is back'")),
         "simulate": CliCommand(

@@ -30,6 +30,7 @@ from budgetfrontier.tools.cli.server_options import (
 
 if TYPE_CHECKING:
     from budgetfrontier.crawler.job import Beside
+    from budgetfrontier.crawler.progress import ProgressDisplay
     from budgetfrontier.reports.metrics_server import MetricsServer
     from budgetfrontier.settings import Settings
 
@@ -104,7 +105,7 @@ def crawl(args: argparse.Namespace) -> int:
 
     progress = ProgressDisplay()
     actions = ActionDirectory(folder, say=progress.say, warn=progress.warn)
-    with metrics_server(args) as metrics, _rare_collections():
+    with metrics_server(args) as metrics, _rare_collections(), _watched(settings, folder, progress) as watched:
         return job.crawl(
             settings,
             folder,
@@ -114,7 +115,7 @@ def crawl(args: argparse.Namespace) -> int:
             command=again(words + options, settings),
             config=args.config,
             options=options,
-            beside=[actions.watched(), *([] if metrics is None else [_serving(metrics, folder)])],
+            beside=[actions.watched(), *watched, *([] if metrics is None else [_serving(metrics, folder)])],
             awaits=actions.has_files,
         )
 
@@ -160,6 +161,21 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+@contextmanager
+def _watched(settings: Settings, folder: Path, progress: ProgressDisplay) -> Iterator[list[Beside]]:
+    """Return the process that sends the alerts of a crawl, if it has any; at the end of the block, let it finish."""
+    if not (settings.alerts.sinks or settings.alerts.log):
+        yield []
+        return
+    from budgetfrontier.tools.alerting.watch_process import WatchProcess
+
+    process = WatchProcess(folder, warn=progress.warn)
+    try:
+        yield [process.beside()]
+    finally:
+        process.end()
 
 
 def _serving(server: MetricsServer, folder: Path) -> Beside:

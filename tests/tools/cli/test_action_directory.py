@@ -94,7 +94,7 @@ def test_seeds_urls_and_adjustments_are_applied_and_a_wrong_file_changes_nothing
 
 def _is_a_problem_until_its_result_is_gone(job: Path, cli: Cli) -> None:
     result = next((job / "action" / "done").glob("4.adjust.yaml.*.error.json"))
-    sentence = f"1 file of action/ failed: see {result}; without the result, this ends."
+    sentence = f"1 file of action/ failed: see {result}, and delete that once it is dealt with."
     assert sentence in cli("report", job).out
     result.unlink()
     assert "of action/ failed" not in cli("report", job).out

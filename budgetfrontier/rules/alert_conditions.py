@@ -1,0 +1,247 @@
+"""The conditions of a crawl of which alerts tell: when each begins, and when it ends.
+
+A condition that has begun ends with a margin, so that a value near its limit does not begin and end it at each look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from budgetfrontier.core.model import CrawlState
+from budgetfrontier.core.units import counted, format_size, say_duration
+from budgetfrontier.rules.crawl_states import FINISH
+from budgetfrontier.rules.run_history import WORKER, may_crawl
+from budgetfrontier.rules.verdict import Standing, Verdict
+from budgetfrontier.settings.schema import AlertSettings
+
+HOUR = 3600.0
+_SAMPLES = 120  # that are kept
+_SHORTEST = 600.0  # seconds of samples that tell how fast a disk fills
+_LEAST_SPEND = 1000  # in an hour, of which a share is worth an alert
+_MORE_ROOM, _MORE_TIME, _LESS = 1.1, 1.25, 0.8  # margins
+
+
+class CrawlSample(msgspec.Struct, array_like=True):
+    """Totals of a crawl at a time. `working`: a process ran it, and it was not paused."""
+
+    time: float
+    working: bool
+    tried: int
+    """The attempts that have ended."""
+    buried: int
+    """The URIs that have become dead letters."""
+    free: dict[str, int]
+    """The free bytes of each disk that it writes to, by a folder on it."""
+
+
+class TopSpender(NamedTuple):
+    """The queue that has spent most of late, with its share of what the busiest queues spent."""
+
+    queue: str
+    share: float
+    total: int
+
+
+class Observed(NamedTuple):
+    """A crawl as one look sees it."""
+
+    standing: Standing
+    verdict: Verdict
+    free: Mapping[str, int]
+    top: TopSpender | None = None
+
+
+class RaisedAlert(msgspec.Struct):
+    """A condition that holds: since when, how bad it is (the level of a verdict), and in one sentence."""
+
+    since: float
+    level: str
+    text: str
+
+
+class AlertChange(NamedTuple):
+    """A condition that has begun (`raised`), or ended, at a time; `about` has since when it held."""
+
+    condition: str
+    raised: bool
+    time: float
+    about: RaisedAlert
+
+
+class _FoundCondition(NamedTuple):
+    level: str
+    text: str
+
+
+def look(
+    settings: AlertSettings, before: Mapping[str, RaisedAlert], samples: Sequence[CrawlSample], seen: Observed
+) -> tuple[dict[str, RaisedAlert], list[AlertChange]]:
+    """Return the conditions that hold now, and what has changed since those that held before.
+
+    `samples` are those of earlier looks, the oldest first, and the one of this look.
+    """
+    now, after = seen.standing.now, dict[str, RaisedAlert]()
+    for name, level, text in _conditions(settings, before, samples, seen):
+        old = before.get(name)
+        after[name] = RaisedAlert(now if old is None else old.since, level, text)
+    ended = {name: old for name, old in before.items() if name not in after}
+    changes = [
+        AlertChange(name, False, now, RaisedAlert(old.since, "good", f"No longer: {old.text}"))
+        for name, old in ended.items()
+    ]
+    changes += [AlertChange(name, True, now, after[name]) for name in after if name not in before]
+    return after, changes
+
+
+def sample(seen: Observed) -> CrawlSample:
+    """Return the sample of a look."""
+    totals, process = seen.standing.totals, seen.standing.process
+    tried = totals.succeeded + totals.failed + totals.retried + totals.given_up + totals.disregarded
+    working = process.alive and may_crawl(process.program) and totals.state is CrawlState.RUNNING
+    return CrawlSample(seen.standing.now, working, tried, totals.buried, dict(seen.free))
+
+
+def sampled(settings: AlertSettings, samples: Sequence[CrawlSample], new: CrawlSample) -> list[CrawlSample]:
+    """Return the samples to keep: those of the time that conditions look back, at most about 120 of them."""
+    back = max(HOUR, settings.starved or 0.0)
+    kept = [one for one in samples if new.time - back * 1.1 <= one.time <= new.time]
+    if kept and new.time - kept[-1].time < back / _SAMPLES and kept[-1].working == new.working:
+        return kept
+    return [*kept, new]
+
+
+def _conditions(
+    settings: AlertSettings, before: Mapping[str, RaisedAlert], samples: Sequence[CrawlSample], seen: Observed
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each condition that holds, with its level and its sentence."""
+    found: dict[str, _FoundCondition | None] = {
+        "finished": _finished(seen) if settings.finished else None,
+        "paused": _paused(seen) if settings.paused else None,
+        "no_process": _no_process(seen, settings.no_process),
+        "no_commit": _no_commit(seen, settings.no_commit),
+        "starved": _starved(seen, settings.starved, samples),
+        "hung_leases": _hung_leases(seen, settings.hung_leases),
+        "disk_below": _disk_below(seen, settings.disk_below, raised="disk_below" in before),
+        "disk_full_within": _disk_full_within(
+            seen, settings.disk_full_within, samples, raised="disk_full_within" in before
+        ),
+        "dead_letters": _dead_letters(settings.dead_letters, samples, raised="dead_letters" in before),
+        "queue_share": _queue_share(seen, settings.queue_share, raised="queue_share" in before),
+    }
+    for name, one in found.items():
+        if one is not None:
+            yield name, one.level, one.text
+
+
+def _is_over(seen: Observed) -> bool:
+    totals = seen.standing.totals
+    at_finish = totals.state is CrawlState.PAUSED and totals.pause_reason == FINISH and not totals.queued
+    return totals.state is CrawlState.FINISHED or at_finish
+
+
+def _finished(seen: Observed) -> _FoundCondition | None:
+    if _is_over(seen) or seen.standing.totals.state is CrawlState.TERMINATED:
+        return _FoundCondition(seen.verdict.level, seen.verdict.text)
+    return None
+
+
+def _paused(seen: Observed) -> _FoundCondition | None:
+    if seen.standing.totals.state is CrawlState.PAUSED and not _is_over(seen):
+        return _FoundCondition("warn", seen.verdict.text)
+    return None
+
+
+def _no_process(seen: Observed, limit: float | None) -> _FoundCondition | None:
+    """Look for a crawl with work left that no process runs. A server opens it when somebody uses it."""
+    process, state = seen.standing.process, seen.standing.totals.state
+    over = _is_over(seen) or state in (CrawlState.TERMINATED, CrawlState.NEW)
+    if limit is None or over or process.alive or process.server is not None:
+        return None
+    stop = process.last_stop
+    ended = stop.ended if stop is not None else process.last_commit
+    died = stop is not None and seen.verdict.level == "bad"
+    if died or ended is None or seen.standing.now - ended >= limit:
+        return _FoundCondition("bad", seen.verdict.text)
+    return None
+
+
+def _no_commit(seen: Observed, limit: float | None) -> _FoundCondition | None:
+    """Look for a process that does nothing: it has not called the frontier, or asked for no URI of those there are."""
+    process, now = seen.standing.process, seen.standing.now
+    if limit is None or not process.alive or not may_crawl(process.program) or process.program == WORKER:
+        return None
+    last = process.last_commit if seen.verdict.slug == "not_asked" else process.last_call
+    if last is None or now - last < limit:
+        return None
+    return _FoundCondition("bad", seen.verdict.text)
+
+
+def _starved(seen: Observed, limit: float | None, samples: Sequence[CrawlSample]) -> _FoundCondition | None:
+    """Look for a crawl that has tried nothing for long, while a process ran it without a pause."""
+    if limit is None or not samples or not samples[-1].working or not seen.standing.totals.queued:
+        return None
+    since = samples[-1].time
+    for one in reversed(samples):
+        if not one.working or one.tried != samples[-1].tried:
+            break
+        since = one.time
+    quiet = seen.standing.now - since
+    if quiet < limit:
+        return None
+    return _FoundCondition("warn", f"Nothing was fetched for {say_duration(quiet)}. {seen.verdict.text}")
+
+
+def _hung_leases(seen: Observed, limit: float | None) -> _FoundCondition | None:
+    first, now = seen.standing.first_lease, seen.standing.now
+    if limit is None or first is None or now - first < limit:
+        return None
+    return _FoundCondition("warn", f"A URI is leased for {say_duration(now - first)}: {seen.standing.first_url}.")
+
+
+def _disk_below(seen: Observed, limit: int, *, raised: bool) -> _FoundCondition | None:
+    for folder, free in seen.free.items():
+        if limit and free < limit * (_MORE_ROOM if raised else 1):
+            return _FoundCondition("bad", f"Only {format_size(free)} of the disk of {folder} are free.")
+    return None
+
+
+def _disk_full_within(
+    seen: Observed, limit: float | None, samples: Sequence[CrawlSample], *, raised: bool
+) -> _FoundCondition | None:
+    """Look for a disk that is soon full, if it fills as it did in the last hour."""
+    if limit is None:
+        return None
+    now = seen.standing.now
+    for folder, free in seen.free.items():
+        first = next((one for one in samples if folder in one.free and now - one.time <= HOUR * _MORE_ROOM), None)
+        if first is None or now - first.time < _SHORTEST or first.free[folder] <= free:
+            continue
+        rate = (first.free[folder] - free) / (now - first.time)
+        left = free / rate
+        if left < limit * (_MORE_TIME if raised else 1):
+            text = f"{format_size(free)} are free, and {format_size(int(rate * HOUR))} an hour are used"
+            return _FoundCondition("warn", f"The disk of {folder} is full in {say_duration(left)}: {text}.")
+    return None
+
+
+def _dead_letters(limit: int | None, samples: Sequence[CrawlSample], *, raised: bool) -> _FoundCondition | None:
+    if limit is None or not samples:
+        return None
+    first = next(one for one in samples if samples[-1].time - one.time <= HOUR * _MORE_ROOM)
+    new = samples[-1].buried - first.buried
+    if new < limit * (_LESS if raised else 1):
+        return None
+    took = say_duration(max(samples[-1].time - first.time, 1.0))
+    return _FoundCondition("warn", f"{counted(new, 'URI has', 'URIs have')} become dead letters within {took}.")
+
+
+def _queue_share(seen: Observed, limit: float | None, *, raised: bool) -> _FoundCondition | None:
+    top = seen.top
+    if limit is None or top is None or top.total < _LEAST_SPEND or top.share < limit * (_LESS if raised else 1):
+        return None
+    return _FoundCondition(
+        "warn", f"One queue, {top.queue}, has spent {top.share:.0%} of what the busiest spent of late."
+    )

@@ -1,0 +1,182 @@
+"""The conditions of alerts: when each begins, and that it ends with a margin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from budgetfrontier.core.model import CrawlState, Process, Run, RunEnd, Summary
+from budgetfrontier.rules import alert_conditions
+from budgetfrontier.rules.alert_conditions import CrawlSample, Observed, RaisedAlert, TopSpender
+from budgetfrontier.rules.run_history import CRAWL
+from budgetfrontier.rules.verdict import Standing, verdict
+from budgetfrontier.settings.schema import CONDITIONS, AlertSettings
+
+NOW = 1_000_000.0
+GIB = 1 << 30
+RUNNING = Process(alive=True, pid=5, program=CRAWL, began=NOW - 9000, last_call=NOW - 1, last_commit=NOW - 1)
+QUIET = AlertSettings(
+    finished=False, paused=False, no_process=None, no_commit=None, starved=None, hung_leases=None, disk_below=0
+)
+
+
+def observed(
+    *,
+    process: Process = RUNNING,
+    free: Mapping[str, int] | None = None,
+    top: TopSpender | None = None,
+    first_lease: float | None = None,
+    now: float = NOW,
+    **totals: Any,
+) -> Observed:
+    zeros: dict[str, Any] = dict.fromkeys(Summary.__struct_fields__, 0) | {"pause_reason": None, "queues": {}}
+    zeros |= {"full_reasons": {}, "invalid_reasons": {}, "error_answers": {}}
+    counts = {"state": CrawlState.RUNNING, "scheduled": 9, "queued": 5, "succeeded": 4, **totals}
+    standing = Standing(
+        now=now, totals=Summary(**(zeros | counts)), process=process, first_lease=first_lease, first_url="u"
+    )
+    return Observed(standing, verdict(standing), free or {"/job": 100 * GIB}, top)
+
+
+def held(settings: AlertSettings, seen: Observed, *samples: CrawlSample, before: tuple[str, ...] = ()) -> list[str]:
+    old = {name: RaisedAlert(0.0, "warn", "") for name in before}
+    return list(alert_conditions.look(settings, old, [*samples, alert_conditions.sample(seen)], seen)[0])
+
+
+def stopped(end: RunEnd, ago: float) -> Process:
+    run = Run(
+        number=1, program=CRAWL, pid=5, host="", began=0.0, ended=NOW - ago, end=end, reason="", leased=None
+    )  # fmt: skip
+    return Process(alive=False, pid=None, last_stop=run, last_commit=NOW - ago)
+
+
+def test_every_condition_has_a_setting_and_a_test() -> None:
+    assert set(CONDITIONS) <= set(AlertSettings.__struct_fields__)
+    assert held(AlertSettings(), observed()) == []
+
+
+def test_a_crawl_that_is_over() -> None:
+    settings = replace(QUIET, finished=True, paused=True)
+    assert held(settings, observed(state=CrawlState.FINISHED, queued=0)) == ["finished"]
+    assert held(settings, observed(state=CrawlState.TERMINATED)) == ["finished"]
+    assert held(settings, observed(state=CrawlState.PAUSED, pause_reason="finish", queued=0)) == ["finished"]
+    assert held(settings, observed(state=CrawlState.PAUSED, pause_reason="finish")) == ["paused"]
+    assert held(settings, observed(state=CrawlState.PAUSED, pause_reason="operator")) == ["paused"]
+    assert held(QUIET, observed(state=CrawlState.PAUSED, pause_reason="operator")) == []
+
+
+@pytest.mark.parametrize(
+    ("process", "found"),
+    [
+        (stopped(RunEnd.KILLED, 1), True),
+        (stopped(RunEnd.ERROR, 1), True),
+        (stopped(RunEnd.DISK_FULL, 1), True),
+        (stopped(RunEnd.SIGNAL, 1), False),
+        (stopped(RunEnd.SIGNAL, 601), True),
+        (replace(stopped(RunEnd.SIGNAL, 601), server=9), False),
+        (Process(alive=False, pid=None), True),
+        (Process(alive=False, pid=None, last_commit=NOW - 1), False),
+        (RUNNING, False),
+    ],
+)
+def test_no_process(process: Process, *, found: bool) -> None:
+    settings = replace(QUIET, no_process=600.0)
+    assert held(settings, observed(process=process)) == ["no_process"] * found
+    assert held(settings, observed(process=process, state=CrawlState.FINISHED, queued=0)) == []
+
+
+def test_a_process_that_does_nothing() -> None:
+    settings = replace(QUIET, no_commit=300.0)
+    assert held(settings, observed(process=replace(RUNNING, last_call=NOW - 299))) == []
+    assert held(settings, observed(process=replace(RUNNING, last_call=NOW - 300))) == ["no_commit"]
+    command = replace(RUNNING, last_call=NOW - 300, program="budgetfrontier import")
+    assert held(settings, observed(process=command)) == []
+    idle = replace(RUNNING, last_commit=NOW - 300)
+    assert held(settings, observed(process=idle, queues={"READY": 1})) == ["no_commit"]
+    assert held(settings, observed(process=idle)) == []  # nothing is ready: it has nothing to ask for
+
+
+def at(seconds: float, *, working: bool = True, tried: int = 4, buried: int = 0, free: int = 100 * GIB) -> CrawlSample:
+    return CrawlSample(NOW + seconds, working, tried, buried, {"/job": free})
+
+
+def test_a_crawl_that_starves() -> None:
+    settings = replace(QUIET, starved=1800.0)
+    assert held(settings, observed(), at(-1800)) == ["starved"]
+    assert held(settings, observed(), at(-1799)) == []
+    assert held(settings, observed(), at(-1800, tried=3), at(-900)) == []
+    assert held(settings, observed(queued=0), at(-1800)) == []
+    # neither a pause nor a time without a process counts
+    assert held(settings, observed(), at(-3000), at(-2000, working=False), at(-900)) == []
+    paused = observed(state=CrawlState.PAUSED, pause_reason="operator")
+    assert held(settings, paused, at(-1800)) == []
+
+
+def test_a_lease_that_hangs() -> None:
+    settings = replace(QUIET, hung_leases=1800.0)
+    assert held(settings, observed(first_lease=NOW - 1800)) == ["hung_leases"]
+    assert held(settings, observed(first_lease=NOW - 1799)) == []
+
+
+def test_a_disk_with_little_room_begins_and_ends_with_a_margin() -> None:
+    settings = replace(QUIET, disk_below=5 * GIB)
+    for free, raised, found in ((5, False, False), (4.9, False, True), (5.4, True, True), (5.6, True, False)):
+        seen = observed(free={"/big": 99 * GIB, "/job": int(free * GIB)})
+        assert held(settings, seen, before=("disk_below",) * raised) == ["disk_below"] * found
+
+
+def test_a_disk_that_is_soon_full() -> None:
+    settings = replace(QUIET, disk_full_within=7200.0)
+    seen = observed(free={"/job": 10 * GIB})
+    assert held(settings, seen, at(-3600, free=16 * GIB)) == ["disk_full_within"]  # 6 GiB an hour
+    assert held(settings, seen, at(-3600, free=14 * GIB)) == []
+    assert held(settings, seen, at(-3600, free=int(14.5 * GIB)), before=("disk_full_within",)) == ["disk_full_within"]
+    assert held(settings, seen, at(-599, free=99 * GIB)) == []  # too short a time
+    assert held(settings, seen, at(-3600, free=9 * GIB)) == []
+
+
+def test_dead_letters_that_surge() -> None:
+    settings = replace(QUIET, dead_letters=100)
+    assert held(settings, observed(buried=300), at(-3600, buried=200)) == ["dead_letters"]
+    assert held(settings, observed(buried=299), at(-3600, buried=200)) == []
+    assert held(settings, observed(buried=299), at(-3600, buried=200), before=("dead_letters",)) == ["dead_letters"]
+    assert held(settings, observed(buried=300), at(-9000, buried=0), at(-60, buried=290)) == []
+    assert held(settings, observed(buried=300)) == []  # no earlier look: they may be old
+
+
+def test_a_queue_that_takes_the_most() -> None:
+    settings = replace(QUIET, queue_share=0.5)
+    assert held(settings, observed(top=TopSpender("a.test", 0.5, 1000))) == ["queue_share"]
+    assert held(settings, observed(top=TopSpender("a.test", 0.49, 1000))) == []
+    assert held(settings, observed(top=TopSpender("a.test", 0.41, 1000)), before=("queue_share",)) == ["queue_share"]
+    assert held(settings, observed(top=TopSpender("a.test", 1.0, 999))) == []
+
+
+def test_each_condition_is_told_when_it_begins_and_when_it_ends() -> None:
+    settings = replace(QUIET, paused=True)
+    paused = observed(state=CrawlState.PAUSED, pause_reason="operator")
+    raised, changes = alert_conditions.look(settings, {}, [], paused)
+    assert [(one.condition, one.raised, one.time) for one in changes] == [("paused", True, NOW)]
+    later = paused._replace(standing=replace(paused.standing, now=NOW + 60))
+    raised, changes = alert_conditions.look(settings, raised, [], later)
+    assert changes == [] and raised["paused"].since == NOW
+    raised, changes = alert_conditions.look(settings, raised, [], observed())
+    assert raised == {} and [(one.condition, one.raised) for one in changes] == [("paused", False)]
+
+
+@given(st.lists(st.floats(0.1, 5000.0), max_size=400))
+def test_samples_are_few_in_order_and_reach_back_an_hour(steps: list[float]) -> None:
+    kept: list[CrawlSample] = []
+    now = NOW
+    for step in steps:
+        now += step
+        new = CrawlSample(now, True, 0, 0, {})
+        kept = alert_conditions.sampled(AlertSettings(), kept, new)
+        assert [one.time for one in kept] == sorted(one.time for one in kept)
+        assert len(kept) <= 140
+        assert now - kept[-1].time < alert_conditions.HOUR / 120 and now - kept[0].time <= alert_conditions.HOUR * 1.1

@@ -1,0 +1,213 @@
+"""The watch over a job: each condition is told once, by whoever watches, and tried again until it is delivered."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.reports import alert_state
+from budgetfrontier.storage.file_locks import LockFile
+from budgetfrontier.tools.alerting import watching
+from budgetfrontier.tools.alerting.watching import Watch
+from tests.crawler.process import forked_main, started
+from tests.crawler.site import Site, linking
+from tests.forked import ForkedProcess
+from tests.support import until
+from tests.tools.alerting.receivers import Hook, served
+from tests.tools.cli.conftest import Cli, cli
+
+__all__ = ["cli"]
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    hook = Hook()
+    with served(hook):
+        yield hook
+
+
+def settings(hook: Hook, **more: Any) -> dict[str, Any]:
+    return {"crawl": "news", "alerts": {"sinks": [{"name": "ops", "webhook": hook.url}], "disk_below": 0, **more}}
+
+
+@pytest.fixture
+def job(tmp_path: Path, hook: Hook) -> Path:
+    """A job that is paused, without a process."""
+    with Frontier.open(tmp_path / "job" / "frontier", Settings.from_dict(settings(hook, log=True))) as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.pause(reason="lunch", who="anna")
+    return tmp_path / "job"
+
+
+def told(hook: Hook) -> list[tuple[str, bool]]:
+    return [(one["condition"], one["raised"]) for one in (json.loads(body) for _, _, body in hook.posted)]
+
+
+def watch(job: Path) -> Watch:
+    return Watch(job, job / "frontier")
+
+
+def test_what_begins_and_what_ends_is_told_once_whoever_watches(job: Path, hook: Hook, cli: Cli) -> None:
+    first = watch(job)
+    assert [one.condition for one in first.look()] == ["paused"]
+    assert first.look() == [] and watch(job).look() == []
+    assert told(hook) == [("paused", True)]
+    listed = json.loads(cli("alerts", job, "--format", "json").out)
+    assert [(one["condition"], one["level"], one["told"]) for one in listed] == [("paused", "warn", "ops")]
+    assert "paused by anna" in listed[0]["text"] or "lunch" in listed[0]["text"]
+    assert " Wrong now: Alert paused since " in cli("report", job).out
+    assert cli("resume", job).code == 0
+    assert cli("alerts", job, "--once").out.split()[1:3] == ["OVER", "paused"]
+    assert told(hook) == [("paused", True), ("paused", False)]
+    assert [line.split()[1:3] for line in (job / "logs" / "alerts.log").read_text().splitlines()] == [
+        ["RAISED", "paused"], ["OVER", "paused"],
+    ]  # fmt: skip
+    assert json.loads(cli("alerts", job, "--format", "json").out) == []
+    assert "Wrong now: Alert" not in cli("report", job).out
+
+
+def test_of_two_watchers_the_second_leaves_the_look_to_the_first(job: Path, hook: Hook) -> None:
+    file = LockFile(job / "alerts.lock", create=True)
+    try:
+        file.lock(0)
+        assert watch(job).look() == [] and hook.posted == []
+    finally:
+        file.close()
+    assert len(watch(job).look()) == 1
+
+
+def test_an_alert_is_tried_again_and_given_up_at_last(
+    job: Path, hook: Hook, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook.status = 500
+    watch(job).look()
+    state = alert_state.read(job)
+    assert state is not None
+    [one] = state.deliveries
+    assert (one.attempts, one.done, one.error) == (1, None, "answered with 500")
+    assert one.due >= one.time + watching.FIRST_WAIT
+    watch(job).look()
+    assert len(hook.posted) == 1  # not due yet
+    assert "answered with 500, tried again" in cli("alerts", job).out
+    _make_due(job)
+    monkeypatch.setattr(watching, "FIRST_WAIT", 0.0)
+    for _ in range(2 * watching.TRIES):
+        watch(job).look()
+    assert len(hook.posted) == watching.TRIES
+    assert len({json.loads(body)["id"] for _, _, body in hook.posted}) == 1
+    [row] = json.loads(cli("alerts", job, "--deliveries", "--format", "json").out)
+    assert (row["sink"], row["attempts"], row["delivered"], row["error"]) == ("ops", 6, None, "answered with 500")
+    assert "1 alert was not delivered, the last one to ops: answered with 500." in cli("report", job).out
+
+
+def _make_due(job: Path) -> None:
+    path = job / alert_state.FILE
+    state = json.loads(path.read_text())
+    for one in state["deliveries"]:
+        one["due"] = 0
+    path.write_text(json.dumps(state))
+
+
+def test_a_sink_that_will_never_take_it_is_asked_once(job: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook.status = 404
+    monkeypatch.setattr(watching, "FIRST_WAIT", 0.0)
+    for _ in range(3):
+        watch(job).look()
+    assert len(hook.posted) == 1
+
+
+def test_without_room_for_the_state_nothing_is_told_twice(job: Path, hook: Hook) -> None:
+    (job / alert_state.FILE).mkdir()
+    one = watch(job)
+    assert len(one.look()) == 1 and one.look() == []
+    assert told(hook) == [("paused", True)]
+
+
+def test_a_state_that_cannot_be_read_begins_anew(job: Path, hook: Hook) -> None:
+    (job / alert_state.FILE).write_text("{")
+    assert len(watch(job).look()) == 1 and watch(job).look() == []
+
+
+def test_a_sink_is_told_only_of_its_conditions(tmp_path: Path, hook: Hook) -> None:
+    chosen = settings(hook)
+    chosen["alerts"]["sinks"][0]["only"] = ["finished"]
+    with Frontier.open(tmp_path / "job" / "frontier", Settings.from_dict(chosen)) as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.pause()
+    assert len(watch(tmp_path / "job").look()) == 1 and hook.posted == []
+
+
+def test_the_test_of_the_sinks(job: Path, hook: Hook, cli: Cli) -> None:
+    answer = cli("alerts", job, "--test")
+    assert (answer.code, answer.out) == (0, "ops: delivered\n") and told(hook) == [("test", True)]
+    hook.status = 503
+    answer = cli("alerts", job, "--test", "ops")
+    assert (answer.code, answer.out) == (1, "ops: not delivered: answered with 503\n")
+    answer = cli("alerts", job, "--test", "opps")
+    assert answer.code == 2 and "there is no sink 'opps'; there are ops" in answer.err
+    assert alert_state.read(job) is None
+
+
+def test_a_job_without_sinks(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.schedule("http://a.test/")
+    answer = cli("alerts", tmp_path / "job", "--test")
+    assert answer.code == 1 and "names no sink" in answer.err
+    assert "nobody has watched this job yet" in cli("alerts", tmp_path / "job").err
+
+
+def test_a_watch_until_it_is_interrupted(job: Path, hook: Hook) -> None:
+    with ForkedProcess(forked_main, "alerts", str(job), "--watch") as process:
+        try:
+            until(lambda: hook.posted, process)
+            process.send_signal(signal.SIGINT)
+            out, said = process.communicate()
+        finally:
+            process.kill()
+    assert out.split()[1:3] == ["RAISED", "paused"] and "Traceback" not in said
+    assert process.wait() == 130
+
+
+def test_a_crawl_that_is_killed_and_one_that_is_finished_are_told(tmp_path: Path, hook: Hook) -> None:
+    with Site({"a.test/": linking("/2"), "a.test/2": "x"}) as site:
+        site.bound = 1
+        alerts = settings(hook, every="100ms")["alerts"]
+        with started(site, tmp_path, "http://a.test/", alerts=alerts) as process:
+            until(lambda: site.hits.total() > 1, process)
+            until((tmp_path / "job" / alert_state.FILE).exists, process)
+            process.kill()
+            process.wait()
+            until(lambda: told(hook))
+        assert told(hook) == [("no_process", True)]
+        assert "killed" in json.loads(hook.posted[0][2])["text"]
+        site.bound = 1000
+        with started(site, tmp_path, "http://a.test/", alerts=alerts) as process:
+            assert process.wait() == 0
+    assert sorted(told(hook)[1:]) == [("finished", True), ("no_process", False)]
+
+
+def test_a_signal_to_all_processes_ends_only_the_crawl_at_first(tmp_path: Path, hook: Hook) -> None:
+    """A service manager sends SIGTERM to each process of a service."""
+    with Site({"a.test/": linking("/2"), "a.test/2": "x"}) as site:
+        site.bound = 1
+        alerts = settings(hook, every="100ms", no_process=0)["alerts"]
+        with started(site, tmp_path, "http://a.test/", alerts=alerts) as process:
+            until(lambda: site.hits.total() > 1, process)
+            until((tmp_path / "job" / alert_state.FILE).exists, process)
+            for child in _children(process.pid):
+                os.kill(child, signal.SIGTERM)
+            process.send_signal(signal.SIGTERM)
+            site.bound = 1000
+            assert process.wait() == 0
+    assert told(hook)[-1][0] in ("no_process", "finished")
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
