@@ -29,10 +29,10 @@ LATELY = 600.0
 """The seconds of the last minutes; their rates count if the crawl has changed its pace."""
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
-SPAN_WORDS = {"1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
-SPANS = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
+SPAN_WORDS = {"10m": "10 minutes", "1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
+SPANS = {"10m": 600.0, "1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
 """The times that can be looked at, in seconds."""
-_POINTS = {"1h": 60, "1d": 96, "7d": 84, "30d": 90}  # of a curve: of minutes, quarters of an hour, two and eight hours
+_POINTS = {"10m": 20, "1h": 60, "1d": 96, "7d": 84, "30d": 90}  # of a curve
 
 RATES = ("figure", "count", "per_hour", "before", "yesterday", "low", "high")
 RATES_DROP = ("low", "high")
@@ -89,7 +89,7 @@ def curves_of(rows: Sequence[SeriesRow], now: float, span: str = "", figures: Se
 
 def fitting(rows: Sequence[Totals], now: float) -> str:
     """Return the shortest span that a curve of all rows needs; a day at the most."""
-    return "1h" if not rows or rows[0].time >= now - HOUR else "1d"
+    return next((span for span in ("10m", "1h") if not rows or rows[0].time >= now - SPANS[span]), "1d")
 
 
 def levels(rows: Sequence[SeriesRow], level: Callable[[SeriesRow], int], now: float, span: str) -> list[float | None]:

@@ -8,7 +8,7 @@ from typing import Any
 from budgetfrontier.core.units import format_time
 
 _TIMES = ("wake_time", "block", "delayed", "rest", "until", "as_of")  # the names of values that are epoch seconds
-_LISTED = 5  # items of a list that are shown themselves, unless they have parts of their own
+_LISTED = 20  # items of a list that are shown themselves, unless they have parts of their own
 
 
 def as_told(name: str, value: object) -> str:
@@ -20,9 +20,10 @@ def as_told(name: str, value: object) -> str:
     if isinstance(value, dict):
         return " ".join(f"{key}={as_told(key, inner)}" for key, inner in value.items())
     if isinstance(value, list):
-        if len(value) > _LISTED or any(isinstance(one, dict) for one in value):
+        if any(isinstance(one, dict) for one in value):
             return f"({len(value)})"
-        return f"[{', '.join(as_told(name, one) for one in value)}]"
+        more = f", and {len(value) - _LISTED:,} more" if len(value) > _LISTED else ""
+        return f"{', '.join(as_told(name, one) for one in value[:_LISTED])}{more}"
     return str(value)
 
 

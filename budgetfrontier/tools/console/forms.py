@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from multidict import MultiMapping
 
 from budgetfrontier.core.spelling import did_you_mean
+from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.loader import parse_value
 from budgetfrontier.settings.matching import queues_match
@@ -180,8 +181,20 @@ def _queue(form: Form) -> dict[str, Any]:
     return {"queue": key}
 
 
+def _queues(form: Form) -> dict[str, Any]:
+    """Return one queue, or the pattern and the states that select many."""
+    if "match" not in form:
+        return _queue(form)
+    if "queue" in form:
+        raise BadRequest("match: give a queue, or a pattern that selects queues, not both.")
+    states = form.getall("states", [])
+    if unknown := [one for one in states if one not in list(QueueState)]:
+        raise BadRequest(f"{unknown[0][:40]!a} is no state: give one of {', '.join(QueueState)}.")
+    return {"match": form["match"].strip() or "*"} | ({"states": states} if states else {})
+
+
 def _snooze(form: Form) -> dict[str, Any]:
-    return {**_queue(form), "until": until(form.get("for", ""))}
+    return {**_queues(form), "until": until(form.get("for", ""))}
 
 
 def until(text: str) -> float:
@@ -274,10 +287,10 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "adjust": _adjust,
     "withdraw": _nothing,
     "undo": lambda form: {"force": form.get("force") == "1"},
-    "retire": _queue,
-    "unretire": _queue,
+    "retire": _queues,
+    "unretire": _queues,
     "snooze": _snooze,
-    "wake": _queue,
+    "wake": _queues,
     "pause": lambda form: {"reason": _reason(form)},
     "resume": _nothing,
     "terminate": _nothing,
@@ -297,7 +310,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "adjust": ("match", "which", "queue", "queues", "total", "replenish", "set"),
     "withdraw": ("id",),
     "undo": ("id", "force"),
-    **dict.fromkeys(("retire", "unretire", "snooze", "wake"), ("queue", "for")),
+    **dict.fromkeys(("retire", "unretire", "snooze", "wake"), ("queue", "match", "states", "for")),
     **dict.fromkeys(("replay", "drop"), ("which", "id", "for_good")),
     "delete": ("glob", "pattern", "for_good"),
 }

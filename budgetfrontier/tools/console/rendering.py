@@ -18,6 +18,7 @@ from budgetfrontier.core.units import format_duration, format_size, format_time
 from budgetfrontier.reports import charts
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.format import between, called, clean, counted, figure, figure_at_axis, percent, time_left
+from budgetfrontier.reports.over_time import SPAN_WORDS
 from budgetfrontier.tools.console import audit_text
 from budgetfrontier.tools.console.static_files import STYLE
 
@@ -69,6 +70,7 @@ def environment() -> Environment:
         "between": between,
         "link": link,
         "style": STYLE,
+        "span_words": SPAN_WORDS,
         "as_told": audit_text.as_told,
     }
     for name in made.list_templates():

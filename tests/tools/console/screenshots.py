@@ -44,7 +44,7 @@ FOLDER = ROOT / "docs" / "screenshots"
 LARGEST = 150 * 1024
 """The most bytes of a picture: it is in the repository."""
 
-FETCHED = 150
+FETCHED = 300
 """The URIs after which the pictures of the crawl under way are taken."""
 
 TERMINAL = (100, 32)  # columns and lines
@@ -75,7 +75,7 @@ TOP = "top.svg"
 NAMES = frozenset({f"{shot.name}.png" for shot in RUNNING + STOPPED} | {TOP, MOVING})
 """The files that the manual and the README can show."""
 
-_SLOWER = {"frontier": {"politeness": {"min_delay": "2500ms", "max_delay": "5s"}}}
+_SLOWER = {"frontier": {"politeness": {"min_delay": "6s", "max_delay": "12s"}}}
 
 
 def every_page() -> Iterator[Shot]:

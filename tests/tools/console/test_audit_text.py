@@ -8,7 +8,7 @@ from budgetfrontier.tools.console.audit_text import as_told, changes, others
 def test_values_are_told_by_their_names() -> None:
     assert as_told("wake_time", 6e4) == "1970-01-01T16:40:00Z" and as_told("block", 0) == "-"
     assert as_told("set", {"precedence": 1}) == "precedence=1"
-    assert as_told("ids", [1, 2]) == "[1, 2]" and as_told("ids", list(range(9))) == "(9)"
+    assert as_told("ids", [1, 2]) == "1, 2" and as_told("ids", list(range(22))).endswith("18, 19, and 2 more")
 
 
 def test_what_was_before_and_after_is_shown_beside_each_other() -> None:

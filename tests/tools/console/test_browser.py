@@ -35,6 +35,26 @@ ROWS_OF_AUDIT = """(() => { const rows = [...document.querySelectorAll('table.st
   return [Math.max(...rows.map(one => one.offsetHeight)), rows.some(one => one.scrollWidth > innerWidth)]; })()"""
 
 
+FAINT = """(() => {
+  const parts = color => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return {rgb: [r, g, b], a}; };
+  const light = rgb => { const [r, g, b] = rgb.map(c => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const ground = one => { for (; one; one = one.parentElement) {
+    const found = parts(getComputedStyle(one).backgroundColor); if (found.a) return found.rgb; } return [255]; };
+  return [...document.querySelectorAll('body *')].filter(one => {
+    if (![...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())) return false;
+    const style = getComputedStyle(one), ink = parts(one instanceof SVGElement ? style.fill : style.color).rgb;
+    const [low, high] = [light(ink), light(ground(one))].sort((a, b) => a - b);
+    return one.getClientRects().length && (high + .05) / (low + .05) < 4.5;
+  }).map(one => one.outerHTML.slice(0, 100)); })()"""
+"""Texts with less contrast than level AA of WCAG wants."""
+UNNAMED = """[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button, a, summary')]
+  .filter(one =>
+  !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.innerText.trim()
+).map(one => one.outerHTML.slice(0, 100))"""
+"""What can be used and has no name for those who do not see it."""
+
+
 @pytest.fixture(scope="module")
 def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with chromium(tmp_path_factory.mktemp("chromium")) as address:
@@ -96,6 +116,7 @@ def test_pages_can_be_read_without_scripts_at_any_width(hostile: str, devtools: 
                     if path == "/audit" and width == 390:  # a row is a few lines, and no column is off the screen
                         height, off = await page.value(ROWS_OF_AUDIT)
                         assert height < 300 and not off
+                    assert await page.value(FAINT) == [] and await page.value(UNNAMED) == [], (path, width, scheme)
                     if width == 390:  # a field is below its label, and not beside that of another one
                         assert await page.value(APART) == [], path
                     ground = await page.value("getComputedStyle(document.body).backgroundColor")

@@ -225,7 +225,6 @@ def refused(job: Path, form: dict[str, str]) -> str:
 @pytest.mark.parametrize(
     ("form", "name"),
     [
-        ({"op": "retire", "queue": '"snoozed.test"', "reason": "a trap", "match": "*"}, "match"),
         ({"op": "adjust", "queue": '"a.test"', "total_budget": "7", "total": "8", "reason": "a trap"}, "total_budget"),
         ({"op": "pause", "reason": "night", "dry": "1"}, "dry"),
         ({"op": "pause", "step": "apply", "args": '{"reason": "night"}', "reason": "night", "dry": "1"}, "dry"),
@@ -436,6 +435,7 @@ def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
     [
         ({"op": "explode", "reason": "x"}, "not a command"),
         ({"op": "pause", "reason": "x" * 1001}, "at most 1,000"),
+        ({"op": "retire", "queue": '"snoozed.test"', "match": "*"}, "not both"),
         ({"op": "retire", "reason": "x"}, "not one of the console"),
         ({"op": "retire", "reason": "x", "queue": "[1]"}, "not one of the console"),
         ({"op": "snooze", "reason": "x", "queue": '"a"', "for": "soon"}, "Snooze for how long"),
@@ -590,3 +590,25 @@ def test_nobody_sees_the_task_of_another(job: Path) -> None:
             return answer.status
 
     assert visit(job, act, token=TOKEN) == 404
+
+
+def test_all_queues_that_match_are_retired_and_brought_back(steered: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str, str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        listed = await operator.get("/queues?q=test&sort=queue&state=SNOOZED")
+        form = {"op": "retire", "match": "queue:*test*", "states": "SNOOZED"}
+        shown = await operator.send(form)
+        applied = await operator.apply(shown, reason="all of them")
+        refused = await operator.send(form | {"states": "ASLEEP"}, status=400)
+        return listed, shown, applied, refused
+
+    listed, shown, applied, refused = visit(steered, act, token=TOKEN)
+    assert 'value="queue:*test*"' in listed and 'name="states" value="SNOOZED"' in listed
+    assert "<bdi>matched</bdi></dt><dd><bdi>1</bdi>" in shown and "<bdi>snoozed.test</bdi>" in shown
+    assert "Applied." in applied and "ASLEEP" in refused and "is no state" in refused
+    entry = entries(steered)[-1]
+    assert (entry.command, entry.args["match"], entry.reason) == ("retire", "queue:*test*", "all of them")
+    with Reader(steered / "frontier") as reader:
+        queue = reader.queue("snoozed.test")
+        assert queue is not None and queue.state == "RETIRED"

@@ -59,7 +59,7 @@ def test_a_new_frontier_has_no_curves(tmp_path: Path) -> None:
     Frontier.open(tmp_path / "frontier", make_settings()).close()
     status, text = get(tmp_path, "/")
     assert status == 200
-    assert "nothing is known of the last hour" in text and "Nothing waits" in text
+    assert "Nothing is known of the last 10 minutes" in text and "Nothing waits" in text
 
 
 def test_a_forecast_is_told_in_whole_seconds() -> None:

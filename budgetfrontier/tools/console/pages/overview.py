@@ -115,7 +115,7 @@ def judgement(
     return {
         "verdict": judged,
         "level": worst([judged.level, *(problem.level for problem in problems)]),
-        "remedy": mends(judged.slug),
+        "remedy": mends(judged.slug) if judged.level != "good" else None,
         "problems": [(problem, mends(problem.slug, problem.queue)) for problem in problems],
     }
 
@@ -146,10 +146,13 @@ def big_figures(totals: Summary, drawn: Curves, rates: Sequence[RatePerSecond]) 
 
 
 def _pace(drawn: Curves, name: str) -> str:
-    """Return the rate of a figure in the time shown; if the crawl ran for a moment only, the amount of that moment."""
+    """Return the rate of a figure in the time shown; if the crawl ran for a moment only, the amount of that moment.
+
+    "" if nothing is known.
+    """
     rate = next(curve.rate for curve in drawn.figures if curve.name == name)
     if rate is None:
-        return f"nothing is known of the last {SPAN_WORDS[drawn.span]}"
+        return ""
     if not lasts(drawn.known):
         return f"{figure(name, rate.count)} in {describe_duration(max(round(drawn.known), 1))}"
     return f"{figure(name, rate.per_hour)} an hour, in the last {SPAN_WORDS[drawn.span]}"

@@ -69,7 +69,7 @@ def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "states": list(QueueState), "q": match, "sort": sort, "sorts": ("queue", *SORTS), "by_amount": True,
         "start": start, "reverse": reverse, "next": {"start": start + query.rows} if more else None,
         "first": {"start": max(start - query.rows, 0) or None} if start else None, "waits": False, "cut": False,
-        "as_of": None, "scan_progress": None, "scan_error": "", "is_glob": True,
+        "as_of": None, "scan_progress": None, "scan_error": "", "is_glob": True, "pattern": match or "*",
         "counts": totals.queues,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip

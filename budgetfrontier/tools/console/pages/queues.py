@@ -71,7 +71,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "sorts": ("turn", "queue", *SORTS) if state in INDEXED else ("queue", *SORTS), "by_amount": by_amount,
         "start": start, "reverse": reverse, "waits": by_amount and scanned is None,
         "scan_progress": job.scans.progress, "scan_error": job.scans.error, "is_glob": False, "missing": "",
-        "counts": totals.queues,
+        "pattern": f"queue:*{text}*" if text else "*", "counts": totals.queues,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
 
