@@ -28,6 +28,7 @@ from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, Run, St
 from budgetfrontier.core.units import counted
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import over_time, trap_list
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
 from budgetfrontier.reports.crawl_log import CrawlLogLine
 from budgetfrontier.reports.explanation import Explanation, ReasonStep
 from budgetfrontier.reports.format import clean
@@ -317,6 +318,16 @@ class ClusterOperator:
             return self.owners.ask(look, kind, **named)
         number = self.owners.partition_of_queue(queue)
         return {number: self.owners.ask_one(number, look, kind, **named)}
+
+    def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
+        """Return what followed those of some entries that have changed the adjustments, in all partitions together."""
+        names = [str(row.id) for row in rows if row.entry.command in ("adjust", "withdraw")]
+        found = self.owners.ask("outcomes", dict[str, AdjustmentOutcome], names=names) if names else {}
+        parts: dict[str, list[AdjustmentOutcome]] = {}
+        for outcomes in found.values():
+            for name, one in outcomes.items():
+                parts.setdefault(name, []).append(one)
+        return {name: summed(each) for name, each in parts.items()}
 
     def in_progress(self) -> str:
         """Return "": a command reports its progress in each partition itself."""

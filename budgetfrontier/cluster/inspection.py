@@ -16,13 +16,14 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from budgetfrontier.cluster import state
-from budgetfrontier.cluster.entry_names import EntryNames
+from budgetfrontier.cluster.entry_names import EntryNames, read_name
 from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
 from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import audit_filter, dry_runs, near_queues, over_time, trap_list
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcome_of
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
@@ -224,10 +225,24 @@ def applied(reader: Reader, *, command: bytes) -> AppliedCommand:
     return AppliedCommand(None, None if begun is None else begun[1].effect)
 
 
-def survey(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return which queues a change of the adjustments would match. O(queues)."""
+def figures(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return which queues a change of the adjustments would match, and what it promises. O(queues)."""
     with reader.view() as view:
-        return dry_runs.survey(view, op, _here(reader, op, args))
+        return dry_runs.figures(view, op, _here(reader, op, args))
+
+
+def outcomes(reader: Reader, *, names: list[str]) -> dict[str, AdjustmentOutcome]:
+    """Return what followed changes of the adjustments, by their names. O(changes * queues)."""
+    found, known = dict[str, AdjustmentOutcome](), _state(reader)
+    with reader.view() as view:
+        for name in names:
+            command = read_name(name)
+            number = known.entry_of(command) if isinstance(command, bytes) else None
+            entry = view.audit_entry(number) if number else None
+            outcome = None if entry is None else outcome_of(view, entry, time.time())
+            if outcome is not None:
+                found[name] = outcome
+    return found
 
 
 def dry_run(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -329,8 +344,8 @@ def labels(reader: Reader) -> list[LabelTotals]:
 LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
-        report, head, queues, best, queue, explain, audit, adjustments, applied, survey, dry_run, leases, dead_letters,
-        undo, unknown_letters, is_known,
+        report, head, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
+        dead_letters, undo, unknown_letters, is_known,
         series, busiest, held, runs, seeds, unlisted, quotas, labels, traps,
     )
 }  # fmt: skip

@@ -127,6 +127,8 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
     if lifted := [one["eligible_spend"] for one in effects if one.get("eligible_spend")]:
         found["eligible_spend"] = _spend(lifted)
+    if then := [one["then"] for one in effects if one.get("then")]:
+        found["then"] = {name: value for name, value in added(then).items() if name != "retired_upto"}
     for name in ("replaced", "withdrawn", "scope_unknown", "promised", "warnings"):
         if first := next((one[name] for one in effects if one.get(name)), None):
             found[name] = first

@@ -10,6 +10,7 @@ from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import Undoing
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal, replicable
+from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
 from budgetfrontier.reports.operators import AdjustmentRow, OperatorCommand
@@ -66,8 +67,10 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
     """Return the plan of a command. Raises FrontierError if it would be refused by all partitions."""
     if op in dry_runs.OF_ADJUSTMENTS:
         args = _as_asked(owners, op, args)
-        surveys = owners.ask("survey", dict[str, Any], op=op, args=args)
-        return SteeringPlan(args, {number: {"survey": survey} for number, survey in surveys.items()})
+        found: dict[int, dict[str, Any]] = owners.ask("figures", dict[str, Any], op=op, args=args)
+        if args.get("promised") is None and found:
+            args = args | {"promised": promise(merging.merged_effect([one["promised"] for one in found.values()]))}
+        return SteeringPlan(args, {number: {"survey": one["survey"]} for number, one in found.items()})
     if op == "undo":
         entry = read_name(str(args["id"]))
         _, to = undoable(owners, entry, force=bool(args.get("force")))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from budgetfrontier.engine.commands import dead_letters, deletion, preview, queue_commands, state_preview, undo_checks
-from budgetfrontier.engine.commands.adjustment import not_in_force
+from budgetfrontier.engine.commands.adjustment import not_in_force, promise
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.settings.overrides import validate_override
@@ -43,9 +43,18 @@ def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, 
     raise FrontierError(f"{op} has no dry run")
 
 
-def survey(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return which queues a change of the adjustments matches. O(queues)."""
-    return msgspec.structs.asdict(preview.survey(view, change_of(view, op, args)))
+def figures(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by which a change of the adjustments keeps which queues it matches, and what it promises.
+
+    What a dry run has promised that was shown before is in the arguments already. O(queues).
+    """
+    change = change_of(view, op, args)
+    if args.get("promised") is not None:
+        return {"survey": msgspec.structs.asdict(preview.survey(view, change)), "promised": args["promised"]}
+    effect = preview_in_scope(view, change)
+    survey = {name: effect[name] for name in preview.Survey.__struct_fields__ if name != "revision"}
+    survey["revision"] = view.counters().settings_revision
+    return {"survey": survey, "promised": promise(effect)}
 
 
 def change_of(view: View, op: str, args: dict[str, Any]) -> preview.Change:

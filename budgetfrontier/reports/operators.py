@@ -20,6 +20,7 @@ from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.view import PendingUri
 
 if TYPE_CHECKING:
+    from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between, OverTime
@@ -242,6 +243,12 @@ class CrawlOperator(Protocol):
         """Return the audit, newest first, only those `where` is true for, and of a queue what concerns it.
 
         `count` are wanted, all by default; it may return more. `before`: of a job, only those with lower ids.
+        """
+
+    def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
+        """Return what followed those of some entries that have changed the adjustments, by their ids.
+
+        O(entries * queues), or O(queues named).
         """
 
     def in_progress(self) -> str:

@@ -35,6 +35,7 @@ from budgetfrontier.storage.report import Report, report_head
 from budgetfrontier.storage.view import PendingUri, View
 
 if TYPE_CHECKING:
+    from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between
@@ -331,6 +332,14 @@ class JobOperator:
                 if covers is None or how:
                     yield AuditRow(entry.id, entry, covers=how, inverse=inverse)
 
+    def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
+        """Return what followed those of some entries that have changed the adjustments, as of the last commit."""
+        from budgetfrontier.reports.adjustment_outcomes import outcome_of
+
+        with self.reader.view() as view:
+            found = {row.id: outcome_of(view, row.entry, time.time()) for row in rows}
+        return {name: one for name, one in found.items() if one is not None}
+
     def in_progress(self) -> str:
         """Return the command in progress, and its progress, in words."""
         begun = self.reader.in_progress()
@@ -456,7 +465,8 @@ class JobOperator:
     def apply(self, command: OperatorCommand) -> Applied:
         """Apply a command, by the engine that runs, or in this process if there is none.
 
-        The queues that an adjustment matches are found before, as of the last commit: no engine waits for that.
+        The queues that an adjustment matches, and what it promises, are found before, as of the last commit: no engine
+        waits for that.
         """
         from budgetfrontier.engine.remote import steer
         from budgetfrontier.reports import dry_runs
@@ -464,7 +474,7 @@ class JobOperator:
         args = command.args
         if command.op in dry_runs.OF_ADJUSTMENTS:
             with self._counted() as view:
-                args = args | {"survey": dry_runs.survey(view, command.op, args)}
+                args = args | dry_runs.figures(view, command.op, args)
         self.close()  # a process cannot read and write one LMDB environment at once
         entry = steer(
             self.path, command.op, args, who=command.who, reason=command.reason, timeout=self._timeout,

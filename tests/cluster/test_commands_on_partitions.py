@@ -403,3 +403,13 @@ def test_queues_of_all_partitions_are_selected_by_one_command(cli: Cli, at_rest:
     assert cli("wake", "--match", r"regex:^https://h[0-5]\.", "--state", "RETIRED")[1].startswith("6 of 6 queues")
     assert cli("wake", "--match", "*")[1].startswith("6 of 12 queues were woken: 6 RETIRED, with ")
     assert "must not depend on time" in cli("wake", "--match", "regex:(a+)+$")[2]
+
+
+def test_what_followed_an_adjustment_is_told_of_all_partitions(cli: Cli, at_rest: None) -> None:
+    assert cli("adjust", "--match", "domain:test", "--total-budget", "-1", "--reason", "all of it")[0] == 0
+    (row,) = json.loads(cli("audit", "--limit", "1", "--outcome", "--format", "json")[1])
+    assert row["effect"]["promised"]["revived_count"] == 12 and row["effect"]["promised"]["uris"] == 78
+    assert (row["outcome"]["queues"], row["outcome"]["spent"], row["outcome"]["retired_before"]) == (12, 0, 12)
+    code, out, _ = cli("audit", row["id"], "--outcome")
+    assert code == 0 and "fetched 0 of 78 promised, spent 0 of 78, " in out
+    assert cli("undo", row["id"])[0] == 0

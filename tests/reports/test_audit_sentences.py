@@ -77,8 +77,8 @@ def test_what_a_dry_run_has_promised_is_told_beside_what_was_counted() -> None:
     effect = {"matched": 4, "changed": 4, "revived_count": 3, "promised": promised}
     entry = AuditEntry(1, "adjust", {"match": "*", "set": {"queue_total_budget": 9}}, "bob", 1.0, "", effect)
     assert sentence(entry) == (
-        "Set queue_total_budget to 9 for *; 4 queues matched, 4 changed; 3 retired queues reconsidered. The dry run as "
-        "of 2001-09-09T01:46:40Z had promised: 3 queues matched; 2 queues revived, for a spend of 2 on 1 URI; 0 queues "
+        "Set queue_total_budget to 9 for *; 4 queues matched, 4 changed; 3 retired queues reconsidered. A dry run as "
+        "of 2001-09-09T01:46:40Z promised: 3 queues matched; 2 queues revived, for a spend of 2 on 1 URI; 0 queues "
         "retired; another budget for 1 other queue, a spend of 1,000 on 1 URI instead of a spend of 2 on 1 URI."
     )
 

@@ -12,6 +12,7 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.engine.commands import preview as previews
 from budgetfrontier.engine.commands.preview import (
     Change,
+    QueueSums,
     Survey,
     appended,
     is_uniform,
@@ -66,6 +67,10 @@ class Adjustment(msgspec.Struct, kw_only=True):
     one counts a frontier with more than 1,000 queues only if it names queues by their keys: otherwise `matched` and
     `changed` are None, and `groups` is empty.
 
+    `then` is what the queues that match had come to, as far as they were counted: sums of `expenditure` and `charges`,
+    the number of those RETIRED, and the last place in the list of these, `retired_upto`; `audit --outcome` shows what
+    followed.
+
     `unknown` are the keys that `match` names and no queue has yet. `warnings` are about values that would have no
     effect: a `politeness.min_delay` longer than the `max_delay` in force.
 
@@ -101,6 +106,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     by_next_uri: bool = False
     quotas: bool = False
     as_of: float = 0.0
+    then: dict[str, int] = {}
     retired: list[str] = []
     revived: list[str] = []
     retired_count: int = 0
@@ -231,6 +237,7 @@ def plain(override: Override) -> dict[str, Any]:
 def _figures(kernel: Kernel, change: Change, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Return the figures of a change for the audit: the queues that it matches, and the results of a dry run."""
     found = _surveyed(kernel, change, args.get("survey"), now)
+    found["then"] = found.get("then", {}) | {"retired_upto": kernel.counters.retired_back}
     return found if args.get("promised") is None else found | {"promised": promise(args["promised"])}
 
 
@@ -243,8 +250,9 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     tables, match = kernel.tables, change.match
     named = _named(kernel, match) if match.keys else None
     if named is not None:
-        unknown = unknown_keys(match, tables.queues.look_up)
-        return previews.plain(survey_of(named, change, now, unknown=unknown))
+        found, standing = named
+        of_named = survey_of(found, change, now, unknown=unknown_keys(match, tables.queues.look_up))
+        return previews.plain(of_named) | {"then": standing.then()}
     if kernel.counters.queues <= COUNTED:
         return previews.plain(survey(tables.flushed(), change)) | {"as_of": now}
     counted = None if given is None else _survey(given)
@@ -265,9 +273,13 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     return previews.plain(counted) | figures | {"ungrouped": counted.matched}
 
 
-def _named(kernel: Kernel, match: Match) -> list[tuple[str, str, str | None]] | None:
-    """Return URL, key and label of the queues that a match names; None if the URL of one is not in its record."""
-    tables, found = kernel.tables, []
+def _named(kernel: Kernel, match: Match) -> tuple[list[tuple[str, str, str | None]], QueueSums] | None:
+    """Return URL, key and label of the queues that a match names, and what these have come to.
+
+    None if the URL of one is not in its record.
+    """
+    tables, standing = kernel.tables, QueueSums()
+    found: list[tuple[str, str, str | None]] = []
     for key in spellings(match.keys):
         queue = tables.queues.look_up(key)
         if queue is None:
@@ -276,5 +288,6 @@ def _named(kernel: Kernel, match: Match) -> list[tuple[str, str, str | None]] | 
         url = short_url(head[1]) if head else queue.last_enqueued
         if not url:
             return None
+        standing.add(queue)
         found.append((expand(url, key), key, label_of(head[1]) if head else None))
-    return found
+    return found, standing

@@ -133,12 +133,31 @@ def change_without(
     return Change(match, names, before, sheets.effective(settings, rest), groupings, warnings=warnings)
 
 
+class QueueSums:
+    """The number of some queues, sums of what they have spent, and the number of those RETIRED."""
+
+    def __init__(self) -> None:
+        self.queues = self.expenditure = self.charges = self.retired = 0
+
+    def add(self, queue: QueueRecord) -> None:
+        """Add a queue."""
+        self.queues += 1
+        self.expenditure += queue.expenditure
+        self.charges += queue.charges
+        self.retired += queue.state is RETIRED
+
+    def then(self) -> dict[str, int]:
+        """Return what an adjustment keeps of it."""
+        return {"expenditure": self.expenditure, "charges": self.charges, "retired": self.retired}
+
+
 class Survey(msgspec.Struct, kw_only=True):
     """The queues that a change matches, in groups of equal values `before` and `after`, the largest first.
 
     `ungrouped` queues are in smaller groups than the hundred listed. `before` and `after` have the value of a setting
     if it is the same for all queues matched, else None. `changed` counts the queues with different values before and
-    after. `as_of` is the time of the commit read, and `revision` that of the settings in force then.
+    after. `then` is what the queues had come to: sums of `expenditure` and `charges`, and the number of those RETIRED.
+    `as_of` is the time of the commit read, and `revision` that of the settings in force then.
     """
 
     matched: int
@@ -150,6 +169,7 @@ class Survey(msgspec.Struct, kw_only=True):
     unknown: list[str] = []
     """The keys that a change names and no queue has yet."""
     changed: int = 0
+    then: dict[str, int] = {}
     revision: int = 0
 
 
@@ -298,11 +318,26 @@ def _look_later(view: View, match: Match, unseen: dict[int, QueueRecord]) -> Ite
 
 def survey(view: View, change: Change) -> Survey:
     """Return the queues that a change matches, by groups of equal values. O(queues), about 4 us each."""
-    looked, counters = _look(view, change.match, others=False), view.counters()
-    found = ((url, queue.queue, label) for queue, url, label, _ in looked)
-    counted = survey_of(found, change, counters.time, unknown=_unknown(view, change))
+    counters, standing = view.counters(), QueueSums()
+
+    def found() -> Iterator[tuple[str, str, str | None]]:
+        for queue, url, label, _ in _look(view, change.match, others=False):
+            standing.add(queue)
+            yield url, queue.queue, label
+
+    counted = survey_of(found(), change, counters.time, unknown=_unknown(view, change))
+    counted.then = standing.then()
     counted.revision = counters.settings_revision
     return counted
+
+
+def standing(view: View, match: Match, *, since: int) -> tuple[QueueSums, int]:
+    """Return what the queues that match have come to, and how many became RETIRED behind a place in that list."""
+    found, again = QueueSums(), 0
+    for queue, _, _, _ in _look(view, match, others=False):
+        found.add(queue)
+        again += queue.state is RETIRED and queue.position > since
+    return found, again
 
 
 def survey_of(
@@ -435,7 +470,7 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
     of_groups = _GroupBudgets(view, change)
     sides = zip((change.before, change.after), change.groupings, strict=True)
     quotas = [QuotasInForce(view, effective, grouping) for effective, grouping in sides]
-    floor = FloorPreview(view)
+    floor, standing = FloorPreview(view), QueueSums()
     named: dict[str, list[str]] = {"retired": [], "revived": [], "ineligible": [], "eligible": []}
     counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0}
     reviving, lifted, before, after = (_Spend(in_scope, of_groups, side) for side in (1, 1, 0, 1))
@@ -446,6 +481,7 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
             continue
         if matched:
             old, new = values(url, queue.queue, label)
+            standing.add(queue)
             groups.add(old, new, limits(url, queue.queue, label))
         else:
             old = new = change.before.for_uri(url, queue.queue, label)
@@ -474,7 +510,7 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
             after.add(view, queue, new, stopped=is_stopped)
         still = queue.queued > 0 and is_out and not held and (was_out or queue.state is RETIRED)
         counts["still_over"] += matched and still
-    found = plain(groups.survey(change, view.counters().time, _unknown(view, change)))
+    found = plain(groups.survey(change, view.counters().time, _unknown(view, change))) | {"then": standing.then()}
     if in_scope is not None:
         found["disregarded"] = reviving.disregarded + lifted.disregarded + after.disregarded
     return {

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import QueueRecord
+    from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.operators import AuditRow, CrawlOperator
     from budgetfrontier.storage.group_listing import GroupRow
@@ -120,14 +121,30 @@ def write_explanation(args: argparse.Namespace, answer: Explanation) -> None:
             print(*layout.wrapped(line, "     "), sep="\n")
 
 
-def write_audit(args: argparse.Namespace, entries: Sequence[AuditRow], *, with_partitions: bool) -> None:
-    """Print entries of the audit with their inverses, how each covers a queue, and where it was applied."""
+def write_audit(
+    args: argparse.Namespace,
+    entries: Sequence[AuditRow],
+    *,
+    with_partitions: bool,
+    outcomes: Mapping[int | str, AdjustmentOutcome] | None = None,
+) -> None:
+    """Print entries of the audit with their inverses, how each covers a queue, where it was applied, what followed."""
+    from msgspec import structs
+
+    from budgetfrontier.reports import adjustment_outcomes
     from budgetfrontier.reports.audit_sentences import sentence
 
     if not entries:
         note("no entry matches")
     covers = () if args.queue is None else ("covers",)
     where = ("partitions",) if with_partitions else ()
+    followed = () if outcomes is None else ("outcome",)
+
+    def outcome(one: AuditRow) -> object:
+        found = (outcomes or {}).get(one.id)
+        if found is None or args.format == common.JSON:
+            return None if found is None else structs.asdict(found)
+        return adjustment_outcomes.sentence(found, one.entry.effect)
 
     def row(one: AuditRow) -> tuple[object, ...]:
         entry = one.entry
@@ -136,11 +153,12 @@ def write_audit(args: argparse.Namespace, entries: Sequence[AuditRow], *, with_p
             head = (one.id, _when(entry.when), entry.command, entry.who, entry.reason, sentence(entry))
         else:
             head = (one.id, entry.when, entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
-        tail = ((one.covers,) if covers else ()) + ((one.partitions,) if where else ())
+        tail: tuple[object, ...] = ((one.covers,) if covers else ()) + ((one.partitions,) if where else ())
+        tail += (outcome(one),) if followed else ()
         return (*head, entry.line, one.inverse, *tail)
 
     columns = _AUDIT_TEXT if args.format == "text" else AUDIT_COLUMNS
-    common.write_rows(args, map(row, entries), (*columns, *covers, *where), drop=("line", "inverse", *where))
+    common.write_rows(args, map(row, entries), (*columns, *covers, *where, *followed), drop=("line", "inverse", *where))
 
 
 def _when(epoch: float) -> str:

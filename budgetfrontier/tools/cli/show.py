@@ -126,6 +126,8 @@ def _register_audit(commands: Commands) -> None:
         "one, and `error` why a command was refused.",
     )
     add_job(parser, cluster=True)
+    parser.add_argument("entry", metavar="AUDIT_ID", nargs="?", help="only the entry with this id")
+    parser.may_follow = "entry"
     parser.add_argument(
         "--queue", metavar="KEY", help="only commands that concern this queue; column `covers` tells how"
     )
@@ -138,6 +140,11 @@ def _register_audit(commands: Commands) -> None:
         parser.add_argument(
             option, type=common.moment_or_age, metavar="TIME", help=f"only {what}: ISO 8601 (UTC), or an age: 2h, 3d"
         )
+    parser.add_argument(
+        "--outcome", action="store_true",
+        help="column `outcome`: what the queues of each change of settings have fetched and spent since, beside what "
+        "its dry run promised, and how many are RETIRED; a pass over all queues for each, unless it names them",
+    )  # fmt: skip
     add_format(parser)
     add_page(parser)
 
@@ -257,16 +264,20 @@ def audit(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
     people: set[str] = set()
     end = None if args.limit is None else args.limit + args.offset
-    filtered = any((args.who, args.operation, args.since, args.until))
+    filtered = any((args.who, args.operation, args.since, args.until, args.entry))
     key = None if args.queue is None else name_arguments.queue_to_show(operator, args.queue)[0].queue
     found = operator.audit(
         key=key, where=lambda entry: _is_chosen(entry, args, people), count=None if filtered else end
     )
-    rows = list(islice(found.rows, args.offset, end))[::-1]
+    chosen = found.rows if args.entry is None else [row for row in found.rows if str(row.id) == args.entry]
+    if args.entry is not None and not chosen:
+        raise FrontierError(f"the audit has no entry {args.entry!a} here; without an id, it lists all")
+    rows = list(islice(chosen, args.offset, end))[::-1]
     if not rows and args.who is not None and args.who not in people:
         raise name_arguments.nobody(args.who, people)
     in_progress = operator.in_progress()
-    output.write_audit(args, rows, with_partitions=operator.path is None)
+    outcomes = operator.outcomes(rows) if args.outcome else None
+    output.write_audit(args, rows, with_partitions=operator.path is None, outcomes=outcomes)
     for sentence in filter(None, (found.left_out, in_progress)):
         note(sentence)
 

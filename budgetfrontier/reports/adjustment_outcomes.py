@@ -1,0 +1,99 @@
+"""The outcome of an adjustment: spend and fetches of the queues that it matches since then, and those RETIRED.
+
+They are those of the queues that match now; one whose next URI decides may have been another then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.core.units import format_duration
+from budgetfrontier.engine.commands import preview
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.format import counted
+from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.sheets import concerned
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.view import View
+
+
+class AdjustmentOutcome(msgspec.Struct, kw_only=True):
+    """The outcome of an adjustment so far; None for what was not counted when it was applied."""
+
+    queues: int
+    """The queues that it matches now."""
+    seconds: float
+    """The time since then."""
+    spent: int | None
+    """Their spend since then."""
+    fetched: int | None
+    """Their fetches that were charged since then."""
+    retired: int
+    """The number of those RETIRED now."""
+    retired_again: int
+    """The number of those of them that became so since then."""
+    retired_before: int | None
+    """The number of those RETIRED then."""
+
+
+def outcome_of(view: View, entry: AuditEntry, now: float) -> AdjustmentOutcome | None:
+    """Return what followed a change of the adjustments; None for another entry. O(queues), or O(queues named)."""
+    then = entry.effect.get("then")
+    override = _override(entry)
+    if then is None or override is None:
+        return None
+    try:
+        match, _ = concerned(view.settings()[0], view.adjustments(), override, view.grouping())
+    except FrontierError:
+        return None
+    found, again = preview.standing(view, match, since=then["retired_upto"])
+    spent, charges, retired = (then.get(name) for name in ("expenditure", "charges", "retired"))
+    return AdjustmentOutcome(
+        queues=found.queues,
+        seconds=max(now - (entry.effect.get("as_of") or entry.when), 0.0),
+        spent=None if spent is None else found.expenditure - spent,
+        fetched=None if charges is None else found.charges - charges,
+        retired=found.retired,
+        retired_again=again,
+        retired_before=retired,
+    )
+
+
+def _override(entry: AuditEntry) -> Override | None:
+    """Return the adjustment that an entry has made, or taken back."""
+    one: dict[str, Any] = entry.effect.get("withdrawn") or entry.args
+    if entry.error or entry.command not in ("adjust", "withdraw"):
+        return None
+    return Override(one["match"], one["set"])
+
+
+def summed(found: Iterable[AdjustmentOutcome]) -> AdjustmentOutcome:
+    """Return the outcomes of an adjustment in partitions as that in the crawl."""
+    parts = [msgspec.structs.asdict(one) for one in found]
+    totals: dict[str, Any] = {name: _sum([part[name] for part in parts]) for name in parts[0] if name != "seconds"}
+    return AdjustmentOutcome(**totals, seconds=max(part["seconds"] for part in parts))
+
+
+def _sum(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
+    """Return the outcome in words, beside what was promised."""
+    promised = effect.get("promised")
+    of = f" of {promised['uris']:,} promised" if promised else ""
+    for_ = f" of {promised['spend']:,}" if promised else ""
+    parts = [f"in {format_duration(found.seconds)}"]
+    if found.spent is None or found.fetched is None:
+        parts.append("spend unknown: its queues were not counted when it was applied")
+    else:
+        parts += [f"fetched {found.fetched:,}{of}", f"spent {found.spent:,}{for_}"]
+    was = "" if found.retired_before is None else f", {found.retired_before:,} before"
+    parts.append(f"{found.retired:,} of {counted(found.queues, 'queue')} RETIRED{was}")
+    if found.retired_again:
+        parts.append(f"{found.retired_again:,} of these since")
+    return ", ".join(parts)

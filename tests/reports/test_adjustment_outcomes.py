@@ -1,0 +1,91 @@
+"""What followed an adjustment: spend and fetches since, beside what its dry run promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier import Frontier, Reader
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcome_of, sentence, summed
+from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.tools.job_operator import JobOperator
+from tests.support import START, crawl, memory, on_disk, pages
+
+
+def outcomes(f: Frontier, folder: Path, now: float) -> list[AdjustmentOutcome | None]:
+    f.commit()
+    with Reader(folder / "frontier") as reader, reader.view() as view:
+        return [outcome_of(view, entry, now) for entry in reader.audit()]
+
+
+def test_spend_fetches_and_retirements_since_are_those_of_its_queues(tmp_path: Path) -> None:
+    with on_disk(tmp_path, clock := ManualClock(START), queue_total_budget=1) as f:
+        f.schedule_many(pages("ABC", 9))
+        crawl(f)  # two of each, then RETIRED
+        f.adjust(match="queues:a.test,b.test", queue_total_budget=4)
+        f.adjust(match="host:b.test", queue_total_budget=20)
+        f.pause()
+        f.resume()
+        clock.advance(60)
+        crawl(f)
+        both, of_b, *others = outcomes(f, tmp_path, START + 90)
+        assert others == [None, None]
+        assert both == AdjustmentOutcome(
+            queues=2, seconds=90.0, spent=3 + 7, fetched=3 + 7, retired=1, retired_again=1, retired_before=2
+        )
+        assert of_b == AdjustmentOutcome(
+            queues=1, seconds=90.0, spent=7, fetched=7, retired=0, retired_again=0, retired_before=0
+        )
+
+
+def test_what_was_not_counted_is_not_told(tmp_path: Path) -> None:
+    with on_disk(tmp_path, ManualClock(START)) as f:
+        f.schedule_many(f"https://h{n}.test/" for n in range(1001))
+        f.adjust(match="domain:test", queue_total_budget=4)
+        (found,) = outcomes(f, tmp_path, START + 5)
+        assert found is not None and (found.queues, found.spent, found.fetched, found.retired_before) == (
+            1001, None, None, None
+        )  # fmt: skip
+        assert "spend unknown" in sentence(found, {})
+
+
+def test_an_operator_keeps_what_a_dry_run_promises(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=1) as f:
+        f.schedule_many(pages("AB", 9))
+        crawl(f)
+    args: dict[str, Any] = {"match": "queue:a.test", "set": {"queue_total_budget": 4}}
+    with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+        shown = operator.dry_run("adjust", args)
+        effect = operator.apply(OperatorCommand("adjust", args, "me")).effects[0]
+    assert (effect["promised"]["uris"], effect["promised"]["spend"]) == (shown["uris"], shown["spend"]) == (3, 3)
+    assert effect["then"] == {
+        "expenditure": 2,
+        "charges": 2,
+        "retired": 1,
+        "retired_upto": effect["then"]["retired_upto"],
+    }
+    with on_disk(tmp_path) as f:
+        crawl(f)
+    with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+        (row,) = operator.audit().rows
+        found = operator.outcomes([row])[row.id]
+    told = sentence(found, row.entry.effect)
+    assert "fetched 3 of 3 promised, spent 3 of 3, 1 of 1 queue RETIRED, 1 before, 1 of these since" in told
+
+
+def test_outcomes_of_partitions_are_summed() -> None:
+    one = AdjustmentOutcome(queues=1, seconds=5, spent=2, fetched=1, retired=1, retired_again=0, retired_before=None)
+    other = AdjustmentOutcome(queues=2, seconds=9, spent=3, fetched=3, retired=0, retired_again=0, retired_before=1)
+    assert summed([one, other]) == AdjustmentOutcome(
+        queues=3, seconds=9, spent=5, fetched=4, retired=1, retired_again=0, retired_before=None
+    )
+
+
+def test_an_adjustment_of_groups_that_are_gone_has_no_outcome() -> None:
+    with memory(groups=[{"name": "hosts", "by": "host"}]) as f:
+        f.schedule_many(pages("A", 2))
+        f.adjust(match="group:hosts", **{"group.total_budget": 5})  # type: ignore[arg-type]
+        (entry,) = f.audit()
+        view = f._tables.flushed()
+        assert outcome_of(view, entry, START) is not None
