@@ -71,7 +71,7 @@ def problems(frontier: Path) -> Iterator[tuple[str, str, str]]:
         return
     for name, about in state.raised.items():
         since = format_time(about.since, "%Y-%m-%d %H:%M")
-        yield f"alert_{name}", about.level, f"Alert {name} since {since} UTC: {about.text}"
+        yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {name} since {since} UTC: {about.text}"
     failed = [one for one in state.deliveries if one.error and one.done and state.looked - one.time < _DAY]
     if failed:
         last, number = failed[-1], counted(len(failed), "alert was", "alerts were")

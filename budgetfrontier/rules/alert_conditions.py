@@ -18,6 +18,9 @@ from budgetfrontier.rules.verdict import Standing, Verdict
 from budgetfrontier.settings.schema import AlertSettings
 
 HOUR = 3600.0
+TRAP = "trap:"
+"""The beginning of the name of a condition of one queue, which is told for each."""
+_RESTS = ("bandwidth", "closed")  # verdicts on a crawl that fetches nothing because it must not
 _SAMPLES = 120  # that are kept
 _SHORTEST = 600.0  # seconds of samples that tell how fast a disk fills
 _LEAST_SPEND = 1000  # in an hour, of which a share is worth an alert
@@ -25,7 +28,7 @@ _MORE_ROOM, _MORE_TIME, _LESS = 1.1, 1.25, 0.8  # margins
 
 
 class CrawlSample(msgspec.Struct, array_like=True):
-    """Totals of a crawl at a time. `working`: a process ran it, and it was not paused."""
+    """Totals of a crawl at a time. `working`: a process ran it, and nothing kept it from fetching as a whole."""
 
     time: float
     working: bool
@@ -45,6 +48,14 @@ class TopSpender(NamedTuple):
     total: int
 
 
+class TrapSuspect(NamedTuple):
+    """A queue that looks like a crawler trap and still hands URIs out, with its score and the strongest evidence."""
+
+    queue: str
+    score: float
+    evidence: str
+
+
 class Observed(NamedTuple):
     """A crawl as one look sees it."""
 
@@ -52,6 +63,7 @@ class Observed(NamedTuple):
     verdict: Verdict
     free: Mapping[str, int]
     top: TopSpender | None = None
+    suspects: Sequence[TrapSuspect] = ()
 
 
 class RaisedAlert(msgspec.Struct):
@@ -100,7 +112,8 @@ def sample(seen: Observed) -> CrawlSample:
     """Return the sample of a look."""
     totals, process = seen.standing.totals, seen.standing.process
     tried = totals.succeeded + totals.failed + totals.retried + totals.given_up + totals.disregarded
-    working = process.alive and may_crawl(process.program) and totals.state is CrawlState.RUNNING
+    runs = process.alive and may_crawl(process.program) and totals.state is CrawlState.RUNNING
+    working = runs and seen.verdict.slug not in _RESTS
     return CrawlSample(seen.standing.now, working, tried, totals.buried, dict(seen.free))
 
 
@@ -134,6 +147,11 @@ def _conditions(
     for name, one in found.items():
         if one is not None:
             yield name, one.level, one.text
+    for suspect in seen.suspects if settings.trap is not None else ():
+        name = f"{TRAP}{suspect.queue}"
+        if suspect.score >= (settings.trap or 0.0) * (_LESS if name in before else 1):
+            looks = f"looks like a crawler trap (score {suspect.score:.2f})"
+            yield name, "warn", f"The queue {suspect.queue} {looks}: {suspect.evidence}."
 
 
 def _is_over(seen: Observed) -> bool:

@@ -46,6 +46,7 @@ CONDITIONS = (
     "disk_full_within",
     "dead_letters",
     "queue_share",
+    "trap",
 )
 """The conditions of which alerts tell, each with its setting in `alerts`."""
 CONDITION_NAMES = listed(choice(*CONDITIONS), many=f"a list of conditions: {', '.join(CONDITIONS)}")
@@ -649,6 +650,10 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_share: Annotated[
         float | None,
         Field("when one queue has spent this share of what the busiest ones spent in an hour", optional(PROBABILITY)),
+    ] = None
+    trap: Annotated[
+        float | None,
+        Field("when a queue looks like a crawler trap with this score, of 0.5 to 1", optional(PROBABILITY)),
     ] = None
 
 

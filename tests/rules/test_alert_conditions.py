@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlState, Process, Run, RunEnd, Summary
 from budgetfrontier.rules import alert_conditions
-from budgetfrontier.rules.alert_conditions import CrawlSample, Observed, RaisedAlert, TopSpender
+from budgetfrontier.rules.alert_conditions import CrawlSample, Observed, RaisedAlert, TopSpender, TrapSuspect
 from budgetfrontier.rules.run_history import CRAWL
 from budgetfrontier.rules.verdict import Standing, verdict
 from budgetfrontier.settings.schema import CONDITIONS, AlertSettings
@@ -155,6 +155,15 @@ def test_a_queue_that_takes_the_most() -> None:
     assert held(settings, observed(top=TopSpender("a.test", 0.49, 1000))) == []
     assert held(settings, observed(top=TopSpender("a.test", 0.41, 1000)), before=("queue_share",)) == ["queue_share"]
     assert held(settings, observed(top=TopSpender("a.test", 1.0, 999))) == []
+
+
+def test_each_queue_that_looks_like_a_trap() -> None:
+    settings = replace(QUIET, trap=0.8)
+    suspects = [TrapSuspect("a.test", 0.9, "calendar"), TrapSuspect("b.test", 0.7, "growth")]
+    seen = observed()._replace(suspects=suspects)
+    assert held(settings, seen) == ["trap:a.test"]
+    assert held(settings, seen, before=("trap:b.test",)) == ["trap:a.test", "trap:b.test"]
+    assert held(QUIET, seen) == []
 
 
 def test_each_condition_is_told_when_it_begins_and_when_it_ends() -> None:

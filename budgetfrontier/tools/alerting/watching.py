@@ -19,12 +19,14 @@ from pathlib import Path
 import msgspec
 
 from budgetfrontier.core.units import format_time
+from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import alert_state
 from budgetfrontier.reports.alert_state import AlertDelivery, AlertState
 from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.operators import Selection
 from budgetfrontier.rules import alert_conditions
-from budgetfrontier.rules.alert_conditions import AlertChange, Observed, RaisedAlert, TopSpender
+from budgetfrontier.rules.alert_conditions import AlertChange, Observed, RaisedAlert, TopSpender, TrapSuspect
 from budgetfrontier.settings.alert_sinks import name_of
 from budgetfrontier.settings.schema import AlertSettings, AlertSink
 from budgetfrontier.storage.file_locks import LockFile
@@ -44,6 +46,8 @@ _LOCK = "alerts.lock"
 _MOST_DELIVERIES = 100  # that are kept once they are done
 _MOST_WAITING = 1000  # beyond which the oldest are given up
 _TOP_EVERY = 300.0  # seconds between two readings of the busiest queues
+_SUSPECTS_EVERY = 900.0  # and of those that look like traps: seconds of processor time with a million queues
+_MOST_SUSPECTS = 20
 
 
 class Watch:
@@ -61,6 +65,7 @@ class Watch:
         self._unsaved: AlertState | None = None
         """The state, if the disk had no room for it."""
         self._top: tuple[float, TopSpender | None] = 0.0, None
+        self._suspects: tuple[float, Sequence[TrapSuspect]] = 0.0, ()
 
     def __repr__(self) -> str:
         return f"<Watch over {self._job}>"
@@ -111,7 +116,8 @@ class Watch:
 
     def _observed(self, operator: JobOperator) -> Observed:
         head = operator.head()
-        return Observed(head.standing, head.verdict, _free(self._job), self._top_spender(operator))
+        top, suspects = self._top_spender(operator), self._trap_suspects(operator)
+        return Observed(head.standing, head.verdict, _free(self._job), top, suspects)
 
     def _top_spender(self, operator: JobOperator) -> TopSpender | None:
         if operator.settings.alerts.queue_share is None:
@@ -124,6 +130,18 @@ class Watch:
             top = None if first is None or not total else TopSpender(first.queue, first.spent / total, total)
             self._top = now, top
         return self._top[1]
+
+    def _trap_suspects(self, operator: JobOperator) -> Sequence[TrapSuspect]:
+        if operator.settings.alerts.trap is None:
+            return ()
+        now = time.time()
+        if now - self._suspects[0] >= _SUSPECTS_EVERY:
+            found = operator.traps(
+                Selection([state for state in QueueState if state is not QueueState.RETIRED]), _MOST_SUSPECTS
+            )
+            suspects = [TrapSuspect(one.queue, one.score, one.evidence[0].text) for one in found]
+            self._suspects = now, suspects
+        return self._suspects[1]
 
     def _note(self, settings: AlertSettings, change: AlertChange) -> None:
         """Print a change, and write it to the log."""
@@ -196,7 +214,7 @@ def _deliveries(settings: AlertSettings, change: AlertChange) -> Iterator[AlertD
     """Yield the deliveries of a change, to each sink that is told of its condition."""
     name = uuid.uuid4().hex
     for sink in settings.sinks:
-        if not sink.only or change.condition in sink.only:
+        if not sink.only or change.condition.partition(":")[0] in sink.only:
             yield AlertDelivery(
                 id=name,
                 sink=name_of(sink),

@@ -59,8 +59,9 @@ def test_a_webhook_gets_json_and_its_signature(hook: Hook) -> None:
     [(path, headers, body)] = hook.posted
     assert path == "/hook?a=b&c=d"
     assert json.loads(body) == {
-        "id": "7", "crawl": "news", "job": "jobs/news", "condition": "paused", "raised": True, "level": "warn",
-        "text": "The crawl is paused by anna.", "since": "2026-11-23T18:19:52Z", "time": "2026-11-23T18:19:53Z",
+        "id": "7", "crawl": "news", "job": "jobs/news", "condition": "paused", "queue": None, "raised": True,
+        "level": "warn", "text": "The crawl is paused by anna.",
+        "since": "2026-11-23T18:19:52Z", "time": "2026-11-23T18:19:53Z",
     }  # fmt: skip
     assert headers["Content-Type"] == "application/json"
     assert headers[SIGNATURE] == f"sha256={hmac.new(b'geheim', body, hashlib.sha256).hexdigest()}"

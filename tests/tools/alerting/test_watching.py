@@ -144,6 +144,24 @@ def test_a_sink_is_told_only_of_its_conditions(tmp_path: Path, hook: Hook) -> No
     assert len(watch(tmp_path / "job").look()) == 1 and hook.posted == []
 
 
+def test_a_queue_that_looks_like_a_trap_is_told_until_it_is_retired(tmp_path: Path, hook: Hook, cli: Cli) -> None:
+    job = tmp_path / "job"
+    chosen = settings(hook, trap=0.8, no_process=None)
+    chosen["alerts"]["sinks"][0]["only"] = ["trap"]
+    with Frontier.open(job / "frontier", Settings.from_dict(chosen)) as frontier:
+        frontier.schedule_many(f"https://cal.test/events/{year}/04" for year in range(2100, 2140))
+        frontier.schedule_many(f"https://good.test/item/{number}" for number in range(40))
+    assert [one.condition for one in watch(job).look()] == ["trap:cal.test"]
+    assert watch(job).look() == []
+    [(_, _, body)] = hook.posted
+    told_of = json.loads(body)
+    assert (told_of["condition"], told_of["queue"]) == ("trap", "cal.test")
+    assert told_of["text"].startswith("The queue cal.test looks like a crawler trap (score 0.9")
+    assert cli("retire", job, "cal.test").code == 0
+    assert watch(job).look()[0].raised is False
+    assert told(hook) == [("trap", True), ("trap", False)]
+
+
 def test_the_test_of_the_sinks(job: Path, hook: Hook, cli: Cli) -> None:
     answer = cli("alerts", job, "--test")
     assert (answer.code, answer.out) == (0, "ops: delivered\n") and told(hook) == [("test", True)]
