@@ -9,9 +9,8 @@ from xxhash import xxh3_64_intdigest
 from budgetfrontier.core.model import CrawlUri, Directive, Finish, Lease, QueueAnswers
 from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.rules import queue_answers
-from budgetfrontier.rules.queue_answers import UNKNOWN, answer_class, kind_of
+from budgetfrontier.rules.queue_answers import REDIRECTION, UNKNOWN, answer_class, kind_of
 from budgetfrontier.rules.queue_history import DISREGARDED, KINDS, LANDED, NEW, SUCCESS, count
-from budgetfrontier.rules.uri_outcomes import ERROR
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
@@ -64,7 +63,7 @@ class History:
             if answer != UNKNOWN:
                 total = ANSWERS[answer]
                 setattr(self._counters, total, getattr(self._counters, total) + 1)
-            if ending.digest and kind == SUCCESS and status < ERROR:
+            if ending.digest and kind == SUCCESS and status < REDIRECTION and not lease.uri.force:
                 digest = xxh3_64_intdigest(ending.digest)
         seconds = None if lease.landed else ending.fetch_seconds
         self._ended.append(

@@ -13,7 +13,7 @@ import msgspec
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.reports.queue_sample import spread
-from budgetfrontier.rules import trap_evidence
+from budgetfrontier.rules import queue_answers, trap_evidence
 from budgetfrontier.rules.trap_evidence import Evidence, QueueNumbers
 from budgetfrontier.rules.trap_urls import LEAST, url_signs
 from budgetfrontier.storage.view import View
@@ -73,10 +73,12 @@ def order(suspect: Suspect) -> tuple[float, int, str]:
 
 def numbers_of(view: View, queue: QueueRecord) -> QueueNumbers:
     """Return the numbers of a queue that tell about traps."""
-    history = view.history(queue.id)
-    if history is None:
-        return _numbers(queue)
-    return _numbers(queue)._replace(pages=history.success, links=history.links, novel=history.novel)
+    numbers, history, answers = _numbers(queue), view.history(queue.id), view.answers(queue.id)
+    if history is not None:
+        numbers = numbers._replace(pages=history.success, links=history.links, novel=history.novel)
+    if answers is not None and queue_answers.is_known(answers):
+        numbers = numbers._replace(repeated=queue_answers.repeated(answers))
+    return numbers
 
 
 def _numbers(queue: QueueRecord) -> QueueNumbers:

@@ -13,6 +13,8 @@ NONE, UNKNOWN = 4, -1
 MOST_KINDS = 12
 """Kinds of error that are told apart for a queue; further ones are OTHER."""
 OTHER = "other"
+REDIRECTION = 300
+"""The status from which on contents do not count: those of redirections and errors are often the same."""
 WINDOW = 64
 """Digests after which those before count no more, and bits in which they are marked."""
 
@@ -62,6 +64,11 @@ def _share(row: QueueAnswers) -> float:
     unmarked = WINDOW - row.bitmap.bit_count()
     distinct = WINDOW * log(WINDOW / unmarked) if unmarked else WINDOW
     return min(max(1 - distinct / row.digests, 0.0), 1.0)
+
+
+def is_known(row: QueueAnswers) -> bool:
+    """Return whether the share of repeated contents is of enough contents to mean anything."""
+    return row.repeated_before is not None or row.digests >= WINDOW // 2
 
 
 def objection(row: QueueAnswers) -> str | None:

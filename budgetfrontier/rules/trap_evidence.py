@@ -31,6 +31,8 @@ class QueueNumbers(NamedTuple):
     links: float | None = None
     """URIs discovered on each of the last ones, and the share of them that was new."""
     novel: float | None = None
+    repeated: float | None = None
+    """The share of its last contents that were the same as another one; None if too few are known."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -45,12 +47,15 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def by_numbers(numbers: QueueNumbers) -> list[Evidence]:
-    """Return the evidence in the numbers of a queue. All of it is weak: a good large archive has the same.
+    """Return the evidence in the numbers of a queue. But for repeated contents, a good large archive has the same.
 
     >>> [one.code for one in by_numbers(QueueNumbers(120, 40, 2.5))]
     ['growth', 'cost']
     """
     found = []
+    if numbers.repeated is not None and numbers.repeated >= 0.5:
+        text = f"{numbers.repeated:.0%} of its last pages had the content of another one"
+        found.append(Evidence("repeated-content", SUSPICIOUS + 0.45 * numbers.repeated, text))
     if numbers.finished >= FINISHED and numbers.queued >= 1.5 * numbers.finished:
         growth = numbers.queued / numbers.finished
         text = f"holds {growth:,.1f} URIs for each of the {numbers.finished:,} finished"
@@ -98,8 +103,12 @@ def interest(numbers: QueueNumbers) -> float:
     >>> interest(QueueNumbers(120, 40)) > interest(QueueNumbers(300, 1)) > interest(QueueNumbers(9, 400))
     True
     """
-    if numbers.queued < LEAST:
+    if not numbers.queued:
         return 0.0
+    repeated = 10.0 * (numbers.repeated or 0.0)
+    if numbers.queued < LEAST:
+        return repeated + 0.01 * min(numbers.finished, 100)
     growth = min(numbers.queued / max(numbers.finished, 1), _GROWTH)
     novel = 0.5 if numbers.novel is None else numbers.novel
-    return (0.2 + novel) * growth * log2(2 + min(numbers.finished, numbers.queued)) + min(numbers.average_cost, 10.0)
+    growing = (0.2 + novel) * growth * log2(2 + min(numbers.finished, numbers.queued))
+    return repeated + growing + min(numbers.average_cost, 10.0)

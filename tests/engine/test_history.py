@@ -165,11 +165,21 @@ def test_uris_that_pages_add_to_their_own_queue_are_counted() -> None:
         assert look(frontier) == of(1, links=3.0, novel=pytest.approx(2 / 3, rel=1e-3), bytes=0.0)
 
 
+def test_contents_of_revisits_are_not_repeated() -> None:
+    with memory() as frontier:
+        for number in range(40):
+            frontier.schedule(CrawlUri("http://a.test/", force=number > 0))
+            frontier.finish(one(frontier), status=200, digest=b"the same")
+        found = answers(frontier)
+        assert found is not None and (found.digests, queue_answers.repeated(found)) == (1, 0.0)
+
+
 @pytest.mark.parametrize(("contents", "least", "most"), [(1, 0.9, 1.0), (8, 0.7, 0.99), (10**6, 0.0, 0.3)])
 def test_repeated_contents_are_estimated(contents: int, least: float, most: float) -> None:
     with memory() as frontier:
         frontier.schedule_many(pages("a", 100))
-        frontier.finish(one(frontier), status=404, digest=b"an error says nothing of content")
+        for status in (301, 404):
+            frontier.finish(one(frontier), status=status, digest=b"redirections and errors do not count")
         for number in range(90):
             frontier.finish(one(frontier), digest=str(number % contents).encode())
             found = answers(frontier)

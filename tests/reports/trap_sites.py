@@ -72,6 +72,18 @@ def relative(path: str, request: int) -> list[str]:
     return [f"{folder}/news/", f"{folder}/about/team/", f"{folder}/contact"]
 
 
+def pages(path: str, request: int) -> list[str]:
+    """A list whose pages after the last one are empty, and each leads to the next."""
+    return [f"/list?page={int(path.partition('=')[2] or 1) + 1}", "/about"]
+
+
+def content(site: str, path: str) -> str:
+    """What the content of a page depends on."""
+    if site in ("sessions", "unnamed-sessions"):
+        return path.split("/")[-1 if site == "sessions" else -2]
+    return "empty" if site == "pages" and "page=" in path else path
+
+
 def newspaper(path: str, request: int) -> list[str]:
     """The archive of a newspaper: an index for each day since 1950, articles with dates in their paths."""
     parts = path.strip("/").split("/")
@@ -124,5 +136,6 @@ TRAPS: dict[str, Links] = {
     "sessions": sessions,
     "unnamed-sessions": unnamed_sessions,
     "relative": relative,
+    "pages": pages,
 }
 HONEST: dict[str, Links] = {"newspaper": newspaper, "museum": museum, "wiki": wiki}

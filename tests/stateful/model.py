@@ -112,6 +112,8 @@ class Uri:
     """Whether its key was given with it."""
     found: bool = False
     """Whether it was discovered: it is no seed then."""
+    again: bool = False
+    """Whether it was scheduled with `force`."""
     buried: int = 0
     postponed: int = 0
     label: str | None = None
@@ -167,7 +169,7 @@ class Answers:
             self.classes[4] += 1
         if outcome != "SUCCESS" or status >= 400:
             self.kinds[f"status {status}" if status >= 400 else reason or "no reason"] += 1
-        elif digest:
+        elif digest and status < 300:
             self.contents = [*(self.contents if len(self.contents) < 64 else ()), digest]
 
 
@@ -878,7 +880,7 @@ class Model:
             self.arrivals += 1
             cost = 1 if spec["cost"] is None else spec["cost"]
             uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals, found=found)
-            uri.forced = bool(spec["queue"])
+            uri.forced, uri.again = bool(spec["queue"]), spec["force"]
             uri.label = via.label if spec.get("source") is None and via is not None else spec.get("source")
             uri.links = via.links + 1 if found and via is not None else 0
             uri.precedence = self.uri_precedence(spec, uri)
@@ -1237,7 +1239,8 @@ class Model:
             queue.history.attempt(outcome, seconds, links[0], links[1], options["size"])
             queue.answers.added += links[2]
             if outcome != "DISREGARDED":
-                queue.answers.attempt(outcome, options["status"], options["reason"], options["digest"])
+                digest = b"" if uri.again else options["digest"]
+                queue.answers.attempt(outcome, options["status"], options["reason"], digest)
 
     def back_off(self, queue: Queue, asked: float | None) -> float:
         """For how long the host rests: 60 s, twice as long at each incident up to a day, forgiven after 30 minutes."""
