@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.settings.matching import queues_match
+from budgetfrontier.core.model import CrawlUri, QueueState
+from budgetfrontier.errors import InvalidUrl, SettingsError
+from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import NoParameters, described
 from budgetfrontier.tools.console.forms import LONGEST_REASON, MOST, SubmittedCommand
@@ -19,7 +19,6 @@ from budgetfrontier.tools.console.steering import Task
 from budgetfrontier.tools.importers import lists
 
 _Reason = Annotated[str, described("why, for the audit", min_length=1, max_length=LONGEST_REASON)]
-_Key = Annotated[str, described("the key of the queue, such as example.org", min_length=1)]
 _Keys = Annotated[list[str], described("keys of queues, in the place of `match`", max_length=MOST)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
@@ -35,9 +34,12 @@ class CommandBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class QueueBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
-    """The body of a command on one queue."""
+    """The body of a command on one queue, or on all that are selected by a pattern, by states or in a list."""
 
-    queue: _Key
+    queue: Annotated[str, described("the key of one queue, such as example.org")] = ""
+    match: Annotated[str, described("a pattern, such as domain:example.org; *: all")] = ""
+    states: Annotated[list[QueueState], described("only queues in these states; none: in all")] = []
+    queues: _Keys = []
 
 
 class SnoozeBody(QueueBody, forbid_unknown_fields=True, kw_only=True):
@@ -144,25 +146,38 @@ def pause(job: ConsoleJob, body: CommandBody) -> SubmittedCommand:
     return SubmittedCommand("pause", {"reason": body.reason}, body.reason)
 
 
-def on_queue(op: str) -> Any:
-    """Return the function that makes a command on one queue."""
-    return lambda job, body: SubmittedCommand(op, {"queue": body.queue}, body.reason)
+def on_queues(op: str) -> Any:
+    """Return the function that makes a command on queues."""
+    return lambda job, body: SubmittedCommand(op, _selected(body), body.reason)
+
+
+def _selected(body: QueueBody) -> dict[str, Any]:
+    """Return the arguments that name one queue, or select some. Raises BadRequest unless one way is used."""
+    if [bool(body.queue), bool(body.match or body.states) and not body.queues, bool(body.queues)].count(True) != 1:
+        raise BadRequest("which queues? Give `queue`, a key, or `match` or `states` or both, or `queues`, a list")
+    if body.queue:
+        return {"queue": body.queue}
+    try:
+        match = queues_match(body.queues) if body.queues else with_kind(body.match) if body.match else "*"
+    except SettingsError as error:
+        raise BadRequest(f"match: {error}") from None
+    return {"match": match} | ({"states": list(body.states)} if body.states else {})
 
 
 def snooze(job: ConsoleJob, body: SnoozeBody) -> SubmittedCommand:
-    """Block a queue for a time. Raises BadRequest unless one end is given."""
+    """Block queues for a time. Raises BadRequest unless one end is given."""
     if (body.until is None) is not bool(body.duration):
         raise BadRequest("snooze for how long? Give `duration`, such as 2h, or `until`")
     end = forms.until(body.duration) if body.until is None else body.until
-    return SubmittedCommand("snooze", {"queue": body.queue, "until": end}, body.reason)
+    return SubmittedCommand("snooze", _selected(body) | {"until": end}, body.reason)
 
 
 def set_queue(job: ConsoleJob, body: SetQueueBody) -> SubmittedCommand:
-    """Give a queue an interval or a limit of its own."""
+    """Give queues an interval or a limit of their own."""
     given = {"interval": body.interval, "max_completed": body.max_completed}
     if not (changes := {name: value for name, value in given.items() if value is not None}):
         raise BadRequest("change what? Give `interval` or `max_completed`")
-    return SubmittedCommand("set_queue", {"queue": body.queue} | changes, body.reason)
+    return SubmittedCommand("set_queue", _selected(body) | changes, body.reason)
 
 
 def adjust(job: ConsoleJob, body: AdjustBody) -> SubmittedCommand:

@@ -130,6 +130,25 @@ def test_each_command_is_carried_out(job: Path) -> None:
         assert "http://new.test/" in {seed.row.url for seed in listed(view)}
 
 
+@pytest.mark.parametrize(
+    ("selection", "changed"),
+    [
+        ({"match": "domain:named.test"}, ["named.test"]),
+        ({"states": ["RETIRED"]}, ["capped.test", "named.test"]),
+        ({"match": "host:*.test", "states": ["SNOOZED"]}, ["snoozed.test"]),
+        ({"queues": ["named.test", "snoozed.test"]}, ["named.test", "snoozed.test"]),
+    ],
+)
+def test_a_command_on_queues_takes_those_that_are_selected(job: Path, selection: Any, changed: list[str]) -> None:
+    async def act(caller: Caller) -> tuple[CommandResult, CommandResult]:
+        body = selection | {"duration": "1d", "reason": "at night"}
+        return await caller.give("snooze", body | {"dry_run": True}), await caller.give("snooze", body)
+
+    shown, given = called(job, act)
+    assert shown.effect is not None and given.effect is not None
+    assert sorted(shown.effect["queues"]) == sorted(given.effect["queues"]) == changed
+
+
 def test_an_adjustment_of_queues_is_withdrawn(job: Path) -> None:
     async def act(caller: Caller) -> tuple[Any, list[Any]]:
         body = {"queues": ["capped.test", "named.test"], "set": {"queue_total_budget": 9}, "reason": "more"}
@@ -156,6 +175,10 @@ def test_an_adjustment_of_queues_is_withdrawn(job: Path) -> None:
         ("retire", {"queue": "capped.test"}, 400, "missing: reason"),
         ("retire", {"queue": "capped.test", "reason": ""}, 400, "reason: expected str of length >= 1"),
         ("retire", {"queue": "capped.test", "reason": "x", "qeue": 1}, 400, "unknown field qeue"),
+        ("wake", {"reason": "x"}, 400, "which queues"),
+        ("wake", {"queue": "capped.test", "match": "*", "reason": "x"}, 400, "which queues"),
+        ("wake", {"match": "sheet:x", "reason": "x"}, 409, "sheet"),
+        ("wake", {"states": ["SLEEPING"], "reason": "x"}, 400, "states[0]: invalid enum value"),
         ("snooze", {"queue": "capped.test", "reason": "x"}, 400, "Give `duration`"),
         ("snooze", {"queue": "capped.test", "reason": "x", "duration": "long"}, 400, "Snooze for how long?"),
         ("adjust", {"set": {"queue_total_budget": 1}, "reason": "x"}, 400, "which queues"),
