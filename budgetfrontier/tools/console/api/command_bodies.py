@@ -8,7 +8,7 @@ import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, QueueState
-from budgetfrontier.errors import InvalidUrl, SettingsError
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import NoParameters, described
@@ -157,10 +157,7 @@ def _selected(body: QueueBody) -> dict[str, Any]:
         raise BadRequest("which queues? Give `queue`, a key, or `match` or `states` or both, or `queues`, a list")
     if body.queue:
         return {"queue": body.queue}
-    try:
-        match = queues_match(body.queues) if body.queues else with_kind(body.match) if body.match else "*"
-    except SettingsError as error:
-        raise BadRequest(f"match: {error}") from None
+    match = queues_match(body.queues) if body.queues else with_kind(body.match) if body.match else "*"
     return {"match": match} | ({"states": list(body.states)} if body.states else {})
 
 

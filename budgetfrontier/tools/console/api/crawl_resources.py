@@ -12,7 +12,9 @@ from budgetfrontier.core.model import CrawlState, Process, Run, Summary
 from budgetfrontier.core.units import counted
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.audit_sentences import sentence
+from budgetfrontier.reports.kinds import KINDS, WITH_SINCE
 from budgetfrontier.reports.operators import CrawlOperator
+from budgetfrontier.reports.totals import by_outcome, refusals
 from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import Verdict, is_hung
 from budgetfrontier.settings.values import read_duration
@@ -21,13 +23,17 @@ from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
-from budgetfrontier.tools.console.api import Listing, ListingParameters, NoParameters, described
+from budgetfrontier.tools.console.api import MOST_ROWS, Listing, ListingParameters, NoParameters, described
+from budgetfrontier.tools.console.api.made_by_commands import from_command
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import adjustments as adjustments_page
 from budgetfrontier.tools.console.pages import audit as audit_page
+from budgetfrontier.tools.console.pages.dead_letters import counted_reasons
 from budgetfrontier.tools.console.pages.index import build as build_index
-from budgetfrontier.tools.console.query import BadRequest, Query
+from budgetfrontier.tools.console.query import ROWS, BadRequest, Query
 from budgetfrontier.tools.console.rendering import as_sentence
+
+_KIND = f"^({'|'.join(kind for kind in KINDS if kind != 'frontier')})$"
 
 
 class VerdictItem(msgspec.Struct):
@@ -52,8 +58,17 @@ class JobItem(msgspec.Struct, kw_only=True):
     error: str | None = None
 
 
+class ProblemItem(msgspec.Struct):
+    """A present problem of a crawl. `slug` is stable, for programs; `queue` is the one that it is about, or ""."""
+
+    slug: str
+    level: Literal["good", "warn", "bad"]
+    text: str
+    queue: str
+
+
 class JobOverview(msgspec.Struct, kw_only=True):
-    """A job as of its last commit. `wrong` are its present problems, a sentence each."""
+    """A job as of its last commit. `wrong` are its present problems."""
 
     name: str
     crawl: str
@@ -64,7 +79,7 @@ class JobOverview(msgspec.Struct, kw_only=True):
     process: Process
     hung: bool
     totals: Summary
-    wrong: list[str]
+    wrong: list[ProblemItem]
     removed_bytes: int
     note: str
 
@@ -112,6 +127,36 @@ class ForecastItem(msgspec.Struct):
     why: str
     first: bool
     """Whether it is the bound that would end the crawl first."""
+
+
+class OutcomeItem(msgspec.Struct):
+    """The attempts with an outcome, and what they have spent; `share` is of the attempts that were charged."""
+
+    outcome: str
+    attempts: int | None
+    share: float | None
+    spent: int
+    note: str
+
+
+class ErrorsItem(msgspec.Struct):
+    """What went wrong: the attempts by outcome, the URIs refused and the dead letters by reason.
+
+    The reasons of dead letters are those of the first `dead_read` ones.
+    """
+
+    outcomes: list[OutcomeItem]
+    refused: dict[str, int]
+    dead: dict[str, int]
+    dead_read: int
+
+
+class ReportParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameters of a report."""
+
+    kind: Annotated[str, described("which report, as `report --kind` names them", pattern=_KIND)]
+    since: Annotated[str, described("only what happened within this time, such as 2h; not of each kind")] = ""
+    limit: Annotated[int, described("the most rows of the answer", ge=1, le=MOST_ROWS)] = ROWS
 
 
 class QuotaItem(msgspec.Struct):
@@ -226,7 +271,10 @@ def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
         process=report.standing.process,
         hung=report.standing.process.alive and is_hung(report.standing),
         totals=report.totals,
-        wrong=[one.text for one in wrong_now(job.path if job.is_folder else None, report.totals, spend)],
+        wrong=msgspec.convert(
+            [one._asdict() for one in wrong_now(job.path if job.is_folder else None, report.totals, spend)],
+            list[ProblemItem],
+        ),
         removed_bytes=report.removed,
         note=missing,
     )
@@ -258,7 +306,7 @@ def rates(job: ConsoleJob, parameters: TimeParameters) -> Listing[RateItem]:
     return Listing(rows=rows, note=as_sentence(over_time.rates_known(happened, now, length)))
 
 
-def _length(parameters: TimeParameters) -> float:
+def _length(parameters: TimeParameters | ReportParameters) -> float:
     try:
         return read_duration(parameters.since)
     except ValueError as error:
@@ -287,6 +335,27 @@ def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]
         as_of=scanned.when if scanned else None,
         note=over_time.forecast_sentence(found),
     )
+
+
+def errors(job: ConsoleJob, parameters: NoParameters) -> ErrorsItem:
+    """Return what went wrong, by outcome and reason."""
+    totals = job.sample_now().totals
+    with job.view() as view:
+        dead = counted_reasons(view)
+    outcomes = [OutcomeItem(*row) for row in by_outcome(totals)]
+    return ErrorsItem(outcomes, dict(refusals(totals)), dict(dead.most_common(MOST_ROWS)), dead.total())
+
+
+def report(job: ConsoleJob, parameters: ReportParameters) -> Listing[dict[str, Any]]:
+    """Return the rows of a report, with its columns as their fields."""
+    if parameters.since and parameters.kind not in WITH_SINCE:
+        raise BadRequest(f"since: the report {parameters.kind} is as of now; {', '.join(WITH_SINCE)} take it")
+    words = ["--kind", parameters.kind, "--limit", str(parameters.limit)]
+    if parameters.since:
+        _length(parameters)
+        words += ["--since", parameters.since]
+    found = from_command(job, "report", *words)
+    return Listing(rows=found["rows"], note=as_sentence(found["unknown"] or ""))
 
 
 def groups(job: ConsoleJob, parameters: ListingParameters) -> GroupsListed:

@@ -8,14 +8,16 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueState
+from budgetfrontier.core.model import DeadLetter, QueueState
 from budgetfrontier.reports.explanation import Outlook
 from budgetfrontier.reports.lease_rows import lease_rows
+from budgetfrontier.reports.operators import NoSuchQueue
 from budgetfrontier.reports.seed_fates import SeedStatus
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage.group_listing import GroupRow
-from budgetfrontier.tools.console.api import Listing, ListingParameters, ScanPending, described
+from budgetfrontier.storage.view import PendingUri
+from budgetfrontier.tools.console.api import MOST_ROWS, Listing, ListingParameters, ScanPending, described
 from budgetfrontier.tools.console.api.crawl_resources import (
     AuditItem,
     QuotaItem,
@@ -32,7 +34,7 @@ from budgetfrontier.tools.console.pages import queues as queues_page
 from budgetfrontier.tools.console.pages import retired as retired_page
 from budgetfrontier.tools.console.pages import seeds as seeds_page
 from budgetfrontier.tools.console.pages import traps as traps_page
-from budgetfrontier.tools.console.query import Query
+from budgetfrontier.tools.console.query import ROWS, NotThere, Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
 
@@ -92,6 +94,14 @@ class QueueParameters(msgspec.Struct, forbid_unknown_fields=True):
     key: Annotated[str, described("the key of the queue, such as example.org", min_length=1)]
 
 
+class UrisParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameters of the URIs of a queue."""
+
+    queue: Annotated[str, described("the key of the queue, such as example.org", min_length=1)]
+    spread: Annotated[bool, described("URIs spread over the whole queue, instead of the first ones")] = False
+    limit: Annotated[int, described("the most rows of the answer", ge=1, le=MOST_ROWS)] = ROWS
+
+
 class TargetParameters(msgspec.Struct, forbid_unknown_fields=True):
     """The parameters of an explanation."""
 
@@ -103,8 +113,6 @@ class PendingItem(msgspec.Struct, kw_only=True):
 
     url: str
     cost: int
-    terms: dict[str, int]
-    """The terms of its cost, if the cost policy has them."""
     precedence: int | None
     priority: int
     attempts: int
@@ -265,21 +273,32 @@ def queue(job: ConsoleJob, parameters: QueueParameters) -> QueueDetail:
         group=found["group"],
         quotas=[quota_item(use) for use in found["quotas"]],
         settings=[SettingItem(row["name"], row["value"], row["source"]) for row in found["settings"]],
-        head=[_pending(row) for row in found["head"]],
+        head=[_pending(row["item"]) for row in found["head"]],
         patterns=[PatternItem(*one) for one in found["patterns"]],
         sampled=found["sampled"],
         history=[audit_item(entry) for entry, _ in found["history"]],
     )
 
 
-def _pending(row: dict[str, Any]) -> PendingItem:
-    item = row["item"]
-    uri: CrawlUri = item.uri
+def _pending(item: PendingUri) -> PendingItem:
+    uri = item.uri
     return PendingItem(
-        url=uri.url, cost=item.cost, terms={term.text: term.amount for term in row["terms"]},
-        precedence=uri.precedence, priority=uri.priority, attempts=item.attempts, deliveries=item.deliveries,
-        leased=item.leased, when=item.when,
+        url=uri.url, cost=item.cost, precedence=uri.precedence, priority=uri.priority, attempts=item.attempts,
+        deliveries=item.deliveries, leased=item.leased, when=item.when,
     )  # fmt: skip
+
+
+def pending(job: ConsoleJob, parameters: UrisParameters) -> Listing[PendingItem]:
+    """Return the first URIs of a queue, or some that are spread over it."""
+    p = parameters
+    try:
+        record, found = job.look(
+            lambda operator: operator.queue(operator.key_of(p.queue), limit=p.limit, spread=p.spread)
+        )
+    except NoSuchQueue as error:
+        raise NotThere(str(error)) from None
+    rest = record.queued - len(found)
+    return Listing(rows=[*map(_pending, found)], note=f"{rest:,} more" if rest > 0 else "")
 
 
 def explain(job: ConsoleJob, parameters: TargetParameters) -> ExplanationItem:

@@ -33,6 +33,10 @@ RESOURCES = (
         queues.QueueParameters, queues.QueueDetail, queues.queue,
     ),
     ApiResource(
+        "GET", f"{JOB}/uris", "the first URIs of a queue, or some spread over it",
+        queues.UrisParameters, Listing[queues.PendingItem], queues.pending,
+    ),
+    ApiResource(
         "GET", f"{JOB}/explain", "why a URL or a queue is not being crawled",
         queues.TargetParameters, queues.ExplanationItem, queues.explain,
     ),
@@ -66,6 +70,14 @@ RESOURCES = (
     ApiResource(
         "GET", f"{JOB}/labels", "what was fetched with each label of seeds",
         ListingParameters, Listing[LabelTotals], crawl.labels,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/errors", "attempts by outcome, refused URIs and dead letters by reason",
+        NoParameters, crawl.ErrorsItem, crawl.errors, of_partitions=False,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/report", "the rows of a report: hosts, response codes, media types and others",
+        crawl.ReportParameters, Listing[dict[str, Any]], crawl.report, of_partitions=False,
     ),
     ApiResource(
         "GET", f"{JOB}/rates", "the rates of a time, beside those of the time before",

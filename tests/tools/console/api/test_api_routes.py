@@ -18,7 +18,12 @@ from budgetfrontier.tools.console.app import Console
 from tests.tools.console.conftest import TOKEN, Client, visit
 
 READING = [one for one in RESOURCES if one.method == "GET" and "{task}" not in one.path]
-REQUIRED = {"queue": "key=capped.test", "explain": "target=http://capped.test/1"}
+REQUIRED = {
+    "queue": "key=capped.test",
+    "explain": "target=http://capped.test/1",
+    "uris": "queue=capped.test",
+    "report": "kind=hosts",
+}
 """The query of resources that need one."""
 
 
@@ -109,6 +114,10 @@ def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
         ("/jobs/job/queues?cursor=after:zz", 400, "go back to the first"),
         ("/jobs/job/seeds?cursor=start:3", 400, "start"),
         ("/jobs/job/rates?since=long", 400, "since"),
+        ("/jobs/job/report?kind=hosts&since=long", 400, "since"),
+        ("/jobs/job/report?kind=seeds&since=1h", 400, "is as of now"),
+        ("/jobs/job/report?kind=host", 400, "kind: expected str matching regex"),
+        ("/jobs/job/uris?queue=cappd.test", 404, "did you mean capped.test"),
     ],
 )
 def test_errors_are_problems_that_say_what_to_do(job: Path, path: str, status: int, words: str) -> None:
