@@ -9,12 +9,13 @@ import time
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, RunEnd, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.tools.console.api import PREFIX
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.pages.table import PAGES
 from tests.tools.cli.conftest import Cli
@@ -24,8 +25,9 @@ from tests.tools.console.test_steering import Operator
 MANUAL = Path(__file__).parents[3] / "docs" / "operators.md"
 HOUR = 3600.0
 
-ROW = re.compile(r"^\| (?P<question>[^|]+\?) \| `(?P<command>[^`|]+)` \| (?P<page>[^|]*) \|$", re.MULTILINE)
-ROWS = {found["question"]: (found["command"], found["page"]) for found in ROW.finditer(MANUAL.read_text())}
+ROW = re.compile(r"^\| ([^|]+\?) \| `([^`|]+)` \| ([^|]*) \| `([^`|]+)` \|$", re.MULTILINE)
+ROWS = {found[1]: found.groups()[1:] for found in ROW.finditer(MANUAL.read_text())}
+"""The command, the page and the call of each question."""
 
 
 class Answer(NamedTuple):
@@ -135,6 +137,38 @@ ANSWERS = {
     ),
 }
 
+OF_API: dict[str, tuple[str, ...]] = {
+    "Why is nothing being crawled?": ("No process runs this crawl",),
+    "Is it alive, and how old are these figures?": ('"alive":false', '"last_commit":1'),
+    "When and why did it last stop?": ('"end":"SIGNAL","reason":"Ctrl-C"',),
+    "Why is this URL not crawled?": ("the queue will be retired first", OVER_BUDGET),
+    "What became of this URL?": ("connection_refused",),
+    "Why is this host retired?": ("it has spent 2, more than its total budget of 1", "--total-budget 3"),
+    "Which override or adjustment gave it this budget?": ('"match":"domain:capped.test"', '"who":"alice"'),
+    "Which hosts eat the budget?": ('{"rows":[{"queue":"failed.test"',),
+    "Which hosts ate it in the last hour?": ('{"rows":[{"queue":"failed.test","spent":51',),
+    "How many pages did each host give in the last hour?": ('{"queue":"capped.test","spent":3', '"fetched":3'),
+    "What would another budget change?": ('"dry_run":true', '"queue_total_budget":10'),
+    "How many pages would it give, and for how much?": ('"after":{"uris":8,"spend":8',),
+    "How long until the crawl ends?": ("No end is in sight", "5 URIs are in queues without a total budget"),
+    "Which queue has the longest tail of politeness?": ('"bound":"politeness"', "slow.test"),
+    "Who changed this queue?": ('"who":"alice","reason":"too much of it"',),
+    "How do I take that back?": ('"command":"undo"', '"id":1'),
+    "I deleted the wrong queue, how do I get it back?": ('"command":"undo"', '"id":4'),
+    "What lies in this retired queue?": ('"url":"http://full.test/8"',),
+    "What have its paths in common?": ('"pattern":"/N","uris":7',),
+    "Is it a trap, and what would hold it?": ('"rows":[',),
+    "Which queues are over budget, and will retire again?": ('"queue":"full.test"', '"again":true'),
+    "What was spent on errors, and on prerequisites?": ('"outcome":"FAILURE","attempts":1', "50 of it penalties"),
+    "How fast is it, and is it slower than before or than yesterday?": ('"figure":"fetched"', '"yesterday":'),
+    "Which queues have waited longest for a turn?": ('"queue":"starved.test"', '"last_lease_time":0'),
+    "Which fetches hang, and since when?": ('"url":"http://slow.test/0"', '"began":'),
+    "Which errors, by reason?": ('"dead":{"poison":1}',),
+    "How many URIs were refused, and why?": ('"FULL by max_queue_size":5', '"scheme":1'),
+    "Are the seeds done? Which of them wait?": ('"status":"DEAD","seed":"http://dead.test/"', '"NOT_REACHED"'),
+}
+"""Texts of the answer of the API to each question."""
+
 SETTINGS: dict[str, Any] = {
     "crawl": "questions",
     "seeds": ["http://dead.test/", "http://never.test/"],
@@ -209,7 +243,7 @@ def write_log(folder: Path) -> None:
 
 def test_every_question_has_an_answer_here_and_a_page_that_exists() -> None:
     assert ROWS.keys() == ANSWERS.keys()
-    assert {page for _, page in ROWS.values()} <= {page.title for page in PAGES}
+    assert {page for _, page, _ in ROWS.values()} <= {page.title for page in PAGES}
 
 
 @pytest.mark.parametrize("question", ANSWERS)
@@ -228,6 +262,35 @@ def test_the_page_answers(job: Path, question: str) -> None:
     shown = visible(visit(job, partial(page_of, question=question), token=TOKEN))
     for text in ANSWERS[question].page:
         assert text in shown, shown
+
+
+def test_every_question_has_a_call() -> None:
+    assert ROWS.keys() == OF_API.keys()
+
+
+@pytest.mark.parametrize("question", OF_API)
+def test_the_call_answers(job: Path, question: str) -> None:
+    body = visit(job, partial(called, question=question), token=TOKEN)
+    for text in OF_API[question]:
+        assert text in body, body
+
+
+async def called(client: Client, console: Console, question: str) -> str:
+    """The answer of the API to a question, after a pass over all queues."""
+    call, about = ROWS[question][2], ANSWERS[question].about if question in ANSWERS else ""
+    await console.jobs[0].scans.run()
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    if call.startswith("POST "):
+        by_match = {"match": "queue:capped.test", "set": {"queue_total_budget": 10}}
+        given = by_match if call.endswith("/adjust") else {"id": int(about) if about.isdigit() else 1}
+        path, body = call.removeprefix("POST ").replace("JOB", "job"), given | {"reason": "more", "dry_run": True}
+        request = client.post(f"{PREFIX}/jobs/{path}", headers=headers, json=body)
+    else:
+        path = call.replace("JOB", "job").replace("KEY", about).replace("URL", quote(about, safe=""))
+        request = client.get(f"{PREFIX}/jobs/{path}", headers=headers)
+    async with request as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.text()
 
 
 async def page_of(client: Client, console: Console, question: str) -> str:

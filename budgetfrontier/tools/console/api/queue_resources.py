@@ -174,12 +174,16 @@ class ExplanationItem(msgspec.Struct, kw_only=True):
 
 
 class RetiredItem(msgspec.Struct):
-    """A retired queue: why, the total budget that gives it one more session if that holds it, and the commands."""
+    """A retired queue: why, the total budget that gives it one more session if that holds it, and the commands.
+
+    `again`: it is over budget, was revived by an adjustment, and will retire again on its turn.
+    """
 
     queue: QueueItem
     why: str
     budget: int | None
     commands: list[str]
+    again: bool
 
 
 class LeasesParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
@@ -308,13 +312,14 @@ def explain(job: ConsoleJob, parameters: TargetParameters) -> ExplanationItem:
 
 
 def retired(job: ConsoleJob, parameters: ListingParameters) -> Listing[RetiredItem]:
-    """Return the retired queues in the order of their retirement, with what would revive each."""
+    """Return the retired queues in the order of their retirement, then those that will retire again."""
     query = query_of(parameters)
     found = retired_page.build(job, query)
     query.check_names()
     rows = [
-        RetiredItem(_queue_item(row["queue"]), row["why"], row["budget"], list(row["commands"]))
-        for row in found["rows"]
+        RetiredItem(_queue_item(row["queue"]), row["why"], row["budget"], list(row["commands"]), again)
+        for again, part in ((False, found["rows"]), (True, found["again"]))
+        for row in part
     ]
     return Listing(rows=rows, next=next_of(found))
 

@@ -41,7 +41,7 @@ RESOURCES = (
         queues.TargetParameters, queues.ExplanationItem, queues.explain,
     ),
     ApiResource(
-        "GET", f"{JOB}/retired", "the retired queues, with what would revive each",
+        "GET", f"{JOB}/retired", "the retired queues and those that will be, with what would revive each",
         ListingParameters, Listing[queues.RetiredItem], queues.retired, of_partitions=False,
     ),
     ApiResource(
