@@ -140,7 +140,7 @@ class OutcomeItem(msgspec.Struct):
 
 
 class ErrorsItem(msgspec.Struct):
-    """What went wrong: the attempts by outcome, the URIs refused and the dead letters by reason.
+    """The attempts by outcome, and the URIs refused and the dead letters by reason.
 
     The reasons of dead letters are those of the first `dead_read` ones.
     """
