@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.support import on_disk
 
 NOW = 1_795_000_000.0
 """In November 2026."""
+GUIDE = Path(__file__).parents[2] / "docs/howto/traps.md"
 SIGNS = {
     "calendar": "future-dates",
     "shop": "combined-arguments",
@@ -26,7 +28,7 @@ SIGNS = {
     "sessions": "session-ids",
     "unnamed-sessions": "session-ids",
     "relative": "repeated-segments",
-    "pages": "repeated-content",
+    "gone": "repeated-content",
 }
 
 
@@ -57,12 +59,17 @@ def test_all_traps_are_named_and_no_honest_archive_is(tmp_path: Path, fetched: i
     frontier.close()
     found = {one.queue.partition(".")[0]: one for one in suspects(tmp_path)}
     assert {name: one.evidence[0].code for name, one in found.items()} == SIGNS
+    if fetched == 100:
+        told = re.findall(r"^\| .* \| `([\w-]+)`[^|]* \| ([\d.]+) \|$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+        of_demo, of_sites = told[:2], told[2:]
+        assert sorted(code for code, _ in of_demo) == ["future-dates", "session-ids"]
+        assert sorted(of_sites) == sorted((one.evidence[0].code, f"{one.score:.2f}") for one in found.values())
     with Reader(tmp_path / "frontier") as reader:
         for name in TRAPS.keys() & found.keys():
             one = found[name]
             assert one.score >= 0.6
             if not one.rule:
-                assert name == "pages"
+                assert name == "gone"
                 continue
             fits = parse_rule(one.rule).fits
             pending = [item.uri for item in reader.pending(one.queue)]
@@ -104,6 +111,6 @@ def test_the_profile_trap_guard_gives_traps_a_part_and_archives_all() -> None:
         crawl_sites(frontier, TRAPS | HONEST)
         found = {name: frontier.queue(f"{name}.test") for name in TRAPS | HONEST}
     fetched = {name: queue.charges for name, queue in found.items() if queue is not None}
-    assert {fetched[name] for name in (*HONEST, "facets-in-paths", "pages")} == {401}
+    assert {fetched[name] for name in (*HONEST, "facets-in-paths", "gone")} == {401}
     assert fetched["shop"] < 320  # with one or two facets its pages are not expensive
-    assert max(fetched[name] for name in TRAPS.keys() - {"facets-in-paths", "pages", "shop"}) < 120
+    assert max(fetched[name] for name in TRAPS.keys() - {"facets-in-paths", "gone", "shop"}) < 120

@@ -72,16 +72,19 @@ def relative(path: str, request: int) -> list[str]:
     return [f"{folder}/news/", f"{folder}/about/team/", f"{folder}/contact"]
 
 
-def pages(path: str, request: int) -> list[str]:
-    """A list whose pages after the last one are empty, and each leads to the next."""
-    return [f"/list?page={int(path.partition('=')[2] or 1) + 1}", "/about"]
+def gone(path: str, request: int) -> list[str]:
+    """A catalogue without end whose products are gone: each answers with the same page, as if it were found."""
+    if path.startswith("/product"):
+        return ["/"]
+    number = int(path.removeprefix("/list/") or 0) if path.startswith("/list/") else 0
+    return [f"/list/{number + 1}", *(f"/product/{number * 20 + n}" for n in range(20))]
 
 
 def content(site: str, path: str) -> str:
     """What the content of a page depends on."""
     if site in ("sessions", "unnamed-sessions"):
         return path.split("/")[-1 if site == "sessions" else -2]
-    return "empty" if site == "pages" and "page=" in path else path
+    return "gone" if path.startswith("/product") and site == "gone" else path
 
 
 def newspaper(path: str, request: int) -> list[str]:
@@ -136,6 +139,6 @@ TRAPS: dict[str, Links] = {
     "sessions": sessions,
     "unnamed-sessions": unnamed_sessions,
     "relative": relative,
-    "pages": pages,
+    "gone": gone,
 }
 HONEST: dict[str, Links] = {"newspaper": newspaper, "museum": museum, "wiki": wiki}
