@@ -206,9 +206,11 @@ def until(text: str) -> float:
 
 
 def _ids(form: Form) -> dict[str, Any]:
-    """Return the dead letters that are ticked, or all of a queue, or all."""
+    """Return the dead letters that are ticked, or all for a reason, or all."""
     if form.get("which") == "all":
         return {"ids": None}
+    if form.get("which") == "why":
+        return {"ids": None, "why": form.get("why", "")}
     found = form.getall("id", [])
     if not found or len(found) > MOST or not all(one.isascii() and one.isdigit() and len(one) < 20 for one in found):
         raise BadRequest(f"Tick the dead letters that this is about, at most {MOST:,}, or choose all.")
@@ -311,7 +313,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "withdraw": ("id",),
     "undo": ("id", "force"),
     **dict.fromkeys(("retire", "unretire", "snooze", "wake"), ("queue", "match", "states", "for")),
-    **dict.fromkeys(("replay", "drop"), ("which", "id", "for_good")),
+    **dict.fromkeys(("replay", "drop"), ("which", "why", "id", "for_good")),
     "delete": ("glob", "pattern", "for_good"),
 }
 """The fields of each command besides those of all; commands that share a form share them."""

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from multidict import MultiDict
 
 from budgetfrontier import Reader
+from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.steer_process import SteerLine
@@ -612,3 +614,8 @@ def test_all_queues_that_match_are_retired_and_brought_back(steered: Path) -> No
     with Reader(steered / "frontier") as reader:
         queue = reader.queue("snoozed.test")
         assert queue is not None and queue.state == "RETIRED"
+
+
+def test_all_dead_letters_for_a_reason_are_chosen() -> None:
+    form = MultiDict({"op": "replay", "which": "why", "why": "timeout (host)", "reason": "up again"})
+    assert forms.read(form).args == {"ids": None, "why": "timeout (host)"}

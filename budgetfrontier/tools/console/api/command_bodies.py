@@ -77,17 +77,21 @@ class UndoBody(WithdrawBody, forbid_unknown_fields=True, kw_only=True):
 
 
 class DeleteBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
-    """The body of `delete`: the URIs of queues that fit a glob, those that fit a regular expression, or both."""
+    """The body of `delete`: the URIs of queues that fit a glob or are in some states, and those that match patterns."""
 
     queue: Annotated[str, described("a glob of keys, such as *.example.org")] = ""
     pattern: Annotated[str, described("a regular expression that is found in the URL")] = ""
+    match: Annotated[str, described("a pattern as in `adjust`, tested on each URI")] = ""
+    states: Annotated[list[QueueState], described("only of queues in these states")] = []
     for_good: Annotated[bool, described("keep nothing for `undo`: needs the role admin")] = False
 
 
 class ReplayBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
-    """The body of `replay`: dead letters that are scheduled again."""
+    """The body of `replay`: dead letters that are scheduled again, by their ids, or all that match."""
 
     ids: _Letters
+    match: Annotated[str, described("with `ids` null: a pattern as in `adjust`, tested on each URI")] = ""
+    why: Annotated[str, described("with `ids` null: a glob on the reasons, such as *timeout*")] = ""
 
 
 class DropBody(ReplayBody, forbid_unknown_fields=True, kw_only=True):
@@ -203,30 +207,36 @@ def _entry(job: ConsoleJob, body: WithdrawBody, op: str) -> int | str:
 
 def delete(job: ConsoleJob, body: DeleteBody) -> SubmittedCommand:
     """Delete URIs."""
-    if not (body.queue or body.pattern):
-        raise BadRequest("delete what? Give `queue`, a glob of keys, `pattern`, a regular expression, or both")
-    args = {"queue": body.queue or None, "pattern": body.pattern or None} | _for_good(body)
+    if not (body.queue or body.pattern or body.match or body.states):
+        raise BadRequest(
+            "delete what? Give `queue`, a glob of keys, `pattern`, a regular expression, `match` or `states`"
+        )
+    args: dict[str, Any] = {"queue": body.queue or None, "pattern": body.pattern or None} | _for_good(body)
+    args |= {"match": with_kind(body.match)} if body.match else {}
+    args |= {"states": list(body.states)} if body.states else {}
     return SubmittedCommand("delete", args, body.reason)
 
 
 def replay(job: ConsoleJob, body: ReplayBody) -> SubmittedCommand:
     """Schedule dead letters again."""
-    return SubmittedCommand("replay", {"ids": _letters(body)}, body.reason)
+    return SubmittedCommand("replay", _letters(body), body.reason)
 
 
 def drop(job: ConsoleJob, body: DropBody) -> SubmittedCommand:
     """Forget dead letters."""
-    return SubmittedCommand("drop", {"ids": _letters(body)} | _for_good(body), body.reason)
+    return SubmittedCommand("drop", _letters(body) | _for_good(body), body.reason)
 
 
 def _for_good(body: DeleteBody | DropBody) -> dict[str, bool]:
     return {"for_good": True} if body.for_good else {}
 
 
-def _letters(body: ReplayBody) -> list[int] | None:
-    if body.ids == []:
-        raise BadRequest("which dead letters? Give their `ids`, or null for all")
-    return None if body.ids is None else sorted(body.ids)
+def _letters(body: ReplayBody) -> dict[str, Any]:
+    chosen = {"match": with_kind(body.match)} if body.match else {}
+    chosen |= {"why": body.why} if body.why else {}
+    if body.ids == [] or (body.ids and chosen):
+        raise BadRequest("which dead letters? Give their `ids`, or null for all, or for those of `match` and `why`")
+    return {"ids": None if body.ids is None else sorted(body.ids)} | chosen
 
 
 def schedule(job: ConsoleJob, body: ImportBody) -> SubmittedCommand:

@@ -164,6 +164,22 @@ def test_an_adjustment_of_queues_is_withdrawn(job: Path) -> None:
         assert reader.adjustments == []
 
 
+def test_queues_uris_and_dead_letters_are_selected_by_pattern_state_and_reason(job: Path) -> None:
+    async def act(caller: Caller) -> list[Any]:
+        bodies: list[tuple[str, dict[str, Any]]] = [
+            ("snooze", {"match": "*.test", "states": ["RETIRED"], "duration": "2h"}),
+            ("wake", {"states": ["SNOOZED"], "dry_run": True}),
+            ("delete", {"match": "host:capped.test", "dry_run": True}),
+            ("replay", {"ids": None, "match": "dead.test", "why": "poi*", "dry_run": True}),
+        ]
+        return [await caller.give(name, body | {"reason": "x"}) for name, body in bodies]
+
+    snoozed, woken, deleted, replayed = called(job, act)
+    assert snoozed.effect["states"] == {"RETIRED": 2} and woken.effect["matched"] == 1
+    assert snoozed.args["match"] == "queue:*.test" and woken.args["match"] == "*"
+    assert deleted.effect["deleted"] == 3 and replayed.effect["first"] == ["http://dead.test/"]
+
+
 @pytest.mark.parametrize(
     ("name", "body", "status", "words"),
     [
@@ -175,8 +191,6 @@ def test_an_adjustment_of_queues_is_withdrawn(job: Path) -> None:
         ("retire", {"queue": "capped.test"}, 400, "missing: reason"),
         ("retire", {"queue": "capped.test", "reason": ""}, 400, "reason: expected str of length >= 1"),
         ("retire", {"queue": "capped.test", "reason": "x", "qeue": 1}, 400, "unknown field qeue"),
-        ("wake", {"reason": "x"}, 400, "which queues"),
-        ("wake", {"queue": "capped.test", "match": "*", "reason": "x"}, 400, "which queues"),
         ("wake", {"match": "sheet:x", "reason": "x"}, 409, "sheet"),
         ("wake", {"states": ["SLEEPING"], "reason": "x"}, 400, "states[0]: invalid enum value"),
         ("snooze", {"queue": "capped.test", "reason": "x"}, 400, "Give `duration`"),
@@ -187,6 +201,8 @@ def test_an_adjustment_of_queues_is_withdrawn(job: Path) -> None:
         ("adjust", {"match": "*", "set": {"cost_policy": "os:system"}, "reason": "x"}, 400, "module:name"),
         ("delete", {"reason": "x"}, 400, "delete what"),
         ("replay", {"ids": [], "reason": "x"}, 400, "which dead letters"),
+        ("drop", {"ids": [1], "why": "x", "reason": "x"}, 400, "which dead letters"),
+        ("wake", {"match": "sheet:one", "reason": "x"}, 409, "nothing is selected by its sheet"),
         ("import", {"urls": ["gopher://x.test/"], "reason": "x"}, 400, "urls[0]"),
         ("terminate", {"reason": "x"}, 403, "needs a token with the role admin; that of alice has the role steer"),
         ("delete", {"queue": "*", "for_good": True, "reason": "x"}, 403, "role admin"),
