@@ -387,3 +387,15 @@ def test_runs_are_listed_the_newest_first(job: Path) -> None:
     with Frontier.open(job / "frontier", program="second"):
         _, text = get(job, "/runs")
     assert "2 runs" in text and text.index(">running<") < text.index(">EXIT<") and "<bdi>second</bdi>" in text
+
+
+def test_a_queue_shows_the_classes_of_its_answers_and_the_kinds_of_its_errors(tmp_path: Path) -> None:
+    at_once = {"politeness": {"min_delay": 0, "max_delay": 0}}
+    with Frontier.open(tmp_path / "frontier", {"frontier": at_once}) as frontier:
+        frontier.schedule_many(f"http://a.test/{number}" for number in range(3))
+        for status in (200, 404, 0):
+            (lease,) = frontier.lease(1)
+            outcome = Outcome.SUCCESS if status else Outcome.FAILURE
+            frontier.finish(lease, outcome, status=status, fetch_seconds=0.0, reason="timed out after 20s", delay=0.0)
+    text = get(tmp_path, "/queue/a.test")[1]
+    assert 'aria-label="answers: 2xx 1, 4xx 1, none 1"' in text and "<bdi>status 404</bdi>" in text and "timed out" in text

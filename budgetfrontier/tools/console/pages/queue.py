@@ -26,6 +26,9 @@ from budgetfrontier.tools.console.query import NotThere, Query
 
 HEAD, SPREAD = 10, 50
 """URIs that are shown of the head of a queue, and spread over the whole."""
+CLASSES = {"2xx": "s-in-process", "3xx": "s-ready", "4xx": "s-inactive", "5xx": "s-retired", "none": "s-exhausted"}
+"""The classes of answers, each with its color."""
+_KINDS = 6
 _HISTORY = 50
 _LONGEST_MATCH = 100
 
@@ -34,9 +37,18 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the facts of a queue. Raises NotThere, with the nearest existing keys."""
     asked = query.target or query.text("key")
     try:
-        return job.look(lambda operator: _found(operator, operator.key_of(asked)))
+        found = job.look(lambda operator: _found(operator, operator.key_of(asked)))
     except NoSuchQueue as error:
         raise NotThere(f"There is no queue {clean(asked[:300])!a}{error.meant or '.'}") from None
+    answers = None
+    if job.is_folder:
+        with job.view() as view:
+            answers = view.answers(found["queue"].id)
+    parts = zip(CLASSES.items(), answers.classes, strict=True) if answers else ()
+    return found | {
+        "answers": [(name, color, count) for (name, color), count in parts if count],
+        "kinds": sorted(answers.kinds.items(), key=lambda kind: -kind[1])[:_KINDS] if answers else [],
+    }
 
 
 def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
