@@ -148,3 +148,12 @@ def test_the_audit_goes_back_page_by_page_and_the_order_by_key_is_reversed(
         assert 'href="/queues?sort=queue"' in (await do("/queues?sort=queue&reverse=1"))[1]
 
     console(scenario)
+
+
+def test_the_overview_has_the_figures_and_the_forecast_of_all_partitions(console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        _, text, _ = await do("/")
+        assert '<span class="name">queued</span><b class="good">12' in text and "in 4 queues" in text
+        assert "<h2>Forecast</h2>" in text and 'href="/retired"' not in text and 'href="/rates"' not in text
+
+    console(scenario)

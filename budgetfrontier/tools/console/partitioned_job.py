@@ -19,7 +19,10 @@ from budgetfrontier.cluster.steering_plan import NOTHING_KEPT
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.operators import AuditRow, CrawlOperator, OperatorCommand
+from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.reports.overview import Overview
+from budgetfrontier.rules.forecasts import Forecast
+from budgetfrontier.rules.rates import Window
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report
 from budgetfrontier.tools.console.changes_since import Since
@@ -42,6 +45,8 @@ class Current(NamedTuple):
     report: Report
     partitions: list[PartitionRow]
     missing: str
+    happened: Window
+    """The rates of the last hour."""
 
 
 class Whole(NamedTuple):
@@ -49,6 +54,7 @@ class Whole(NamedTuple):
 
     when: float
     overview: Overview
+    forecasts: list[Forecast]
 
 
 NEWEST = 200
@@ -116,7 +122,8 @@ class PartitionedJob(ConsoleJob):
             now, current = time.time(), self._current
             if current is None or not 0 <= now - current.when < FRESH:
                 operator = ClusterOperator(self._owners())
-                self._current = current = Current(now, *operator.current(), operator.unanswered())
+                happened = operator.between(now - HOUR, now)(now - HOUR, now)
+                self._current = current = Current(now, *operator.current(), operator.unanswered(), happened)
             return current
 
     def whole(self) -> Whole:
@@ -124,8 +131,9 @@ class PartitionedJob(ConsoleJob):
         with self._looking:
             now, whole = time.time(), self._whole
             if whole is None or not 0 <= now - whole.when < EVERY:
-                found = ClusterOperator(self._owners()).overview(LISTED)
-                self._whole = whole = Whole(now, found.overview)
+                operator = ClusterOperator(self._owners())
+                found = operator.overview(LISTED)
+                self._whole = whole = Whole(now, found.overview, operator.forecasts(now, HOUR))
             return whole
 
     def look(self, read: Callable[[CrawlOperator], _T]) -> _T:

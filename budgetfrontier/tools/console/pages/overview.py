@@ -67,23 +67,22 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     scanned = job.scanned()
     found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
     drawn = job.over_time.curves(job.reader, span)
-    context: dict[str, Any] = judgement(
-        judged, wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None), job.base
-    ) | {
-        "sample": sample,
-        "totals": sample.totals,
-        "process": running,
-        "big": big_figures(sample.totals, drawn, job.samples.rates() if running.alive else []),
-        "tiles": [*tiles(sample.totals), *_storage(job, bloom)],
-        "curves": drawn,
-        "spans": list(SPANS),
-        "forecast": forecast_sentence(found),
-        "binding": _ends(found),
-        "forecasts": list(forecast_table(found)),
-        "scan": scanned.scan if scanned else None,
-        "scan_progress": job.scans.progress,
-        "scan_error": job.scans.error,
-    }
+    context: dict[str, Any] = (
+        judgement(judged, wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None), job.base)
+        | foreseen(found)
+        | {
+            "sample": sample,
+            "totals": sample.totals,
+            "process": running,
+            "big": big_figures(sample.totals, drawn, job.samples.rates() if running.alive else []),
+            "tiles": [*tiles(sample.totals), *_storage(job, bloom)],
+            "curves": drawn,
+            "spans": list(SPANS),
+            "scan": scanned.scan if scanned else None,
+            "scan_progress": job.scans.progress,
+            "scan_error": job.scans.error,
+        }
+    )
     if scanned:
         spend = scanned.scan.spend
         context |= {
@@ -158,10 +157,11 @@ def _pace(drawn: Curves, name: str) -> str:
     return f"{figure(name, rate.per_hour)} an hour, in the last {SPAN_WORDS[drawn.span]}"
 
 
-def _ends(found: Sequence[Forecast]) -> Forecast | None:
-    """Return the bound that ends the crawl first, if that is in the future."""
+def foreseen(found: Sequence[Forecast]) -> dict[str, Any]:
+    """Return the values of the forecast: its sentence, the bound that ends the crawl first, and each bound."""
     first = binding(found)
-    return first if first is not None and first.seconds else None
+    ends = first if first is not None and first.seconds else None  # else it is not in the future
+    return {"forecast": forecast_sentence(found), "binding": ends, "forecasts": list(forecast_table(found))}
 
 
 def rankings(

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.core.model import QueueRecord, QueueState, Summary
 from budgetfrontier.reports.operators import CrawlOperator, Selection
+from budgetfrontier.reports.over_time import Curve, Curves
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, wrong_now
+from budgetfrontier.rules.rates import SHOWN
 from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, groups, queue, runs, steer, traps
-from budgetfrontier.tools.console.pages.overview import REMEDIES, TOP, judgement, rankings
+from budgetfrontier.tools.console.pages.overview import (
+    REMEDIES,
+    TOP,
+    BigFigure,
+    big_figures,
+    foreseen,
+    judgement,
+    rankings,
+)
 from budgetfrontier.tools.console.pages.queues import COLUMNS
-from budgetfrontier.tools.console.partitioned_job import PartitionedJob
+from budgetfrontier.tools.console.partitioned_job import Current, PartitionedJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
+from budgetfrontier.tools.console.sampling import RatePerSecond
 
 FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
@@ -36,16 +47,34 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     wrong = wrong_now(None, report.totals, spend)
     if current.missing:
         wrong.insert(0, PresentProblem("missing_partitions", "bad", as_sentence(current.missing)))
-    return judgement(report.verdict, wrong, job.base, _REMEDIES) | {
-        "process": process_line(report.standing),
-        "totals": report.totals,
-        "tiles": tiles(report.totals),
-        "partitions": current.partitions,
-        "told": current.when,
-        "scanned": whole.when,
-        "spend": spend,
-        "rankings": rankings(job, spend.top, whole.overview.longest(TOP), spend.stranding),
-    }
+    return (
+        judgement(report.verdict, wrong, job.base, _REMEDIES)
+        | foreseen(whole.forecasts)
+        | {
+            "process": process_line(report.standing),
+            "totals": report.totals,
+            "tiles": tiles(report.totals),
+            "big": _big(report.totals, current),
+            "scan": {"when": whole.when},
+            "partitions": current.partitions,
+            "told": current.when,
+            "scanned": whole.when,
+            "spend": spend,
+            "rankings": rankings(job, spend.top, whole.overview.longest(TOP), spend.stranding),
+        }
+    )
+
+
+def _big(totals: Summary, current: Current) -> list[BigFigure]:
+    """Return the four figures, without curves and links to pages that are not there."""
+    rates = current.happened.rates
+    drawn = Curves(
+        "1h", current.when, current.happened.seconds, [Curve(name, rates.get(name), []) for name in SHOWN], []
+    )
+    now = [RatePerSecond(name, rate.per_hour / 3600) for name, rate in rates.items()]
+    return [
+        one._replace(path=one.path if one.path.startswith("/queues") else "") for one in big_figures(totals, drawn, now)
+    ]
 
 
 def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
