@@ -13,6 +13,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -21,13 +22,15 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.reports.action_results import ACTION, DONE, ERROR, RESULT
-from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.whole_files import atomic_file
 from budgetfrontier.tools.cli.exits import EXIT_CODES, OK
 
 KINDS = {".seeds": ("import", "--seeds"), ".urls": ("import",), ".adjust.yaml": ("adjust",)}
 """The endings of names, each perhaps followed by .gz, and the command that takes such a file."""
+MODULE = "budgetfrontier.tools.cli.action_directory"
+"""This module, which is run as a process of its own."""
 WHO = "action"
 """The name in the audit of who gave the commands."""
 SCAN_EVERY = 1.0
@@ -143,14 +146,14 @@ class ActionDirectory:
         about = ["--format", "json", "--who", WHO, "--reason", f"{ACTION}/{clean(name)}"]
         words = [op, os.fspath(self._job), *source, *about]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "budgetfrontier", *words),
-            stdin=asyncio.subprocess.DEVNULL,
+            *(sys.executable, "-m", MODULE, *words),
+            stdin=asyncio.subprocess.PIPE,  # which ends with this process
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is handled by this process alone
         )
         try:
-            out, messages = await process.communicate()
+            out, messages = await _outputs(process)
         except asyncio.CancelledError:
             await _end(process)
             raise
@@ -182,7 +185,7 @@ class ActionDirectory:
     def _tell(self, name: str, ran: _Ran, result: Path) -> None:
         file = self._folder / name
         if ran.code == OK:
-            self._say(f"{file}: applied; {result} has the result")
+            self._say(f"{file}: {_told(_decoded(ran.out))}; {result} has the result")
         else:
             why = ran.messages[-1].removeprefix("budgetfrontier: ") if ran.messages else f"exit code {ran.code}"
             self._warn(f"{file}: {why}; {result} has all messages")
@@ -196,6 +199,15 @@ def kind_of(name: str) -> tuple[str, ...] | None:
     """
     plain = name.removesuffix(".gz")
     return next((command for ending, command in KINDS.items() if plain.endswith(ending)), None)
+
+
+def _told(result: Any) -> str:
+    """Return what a command has done, in words, by the JSON that it has printed."""
+    if isinstance(result, dict) and "adjustments" in result:
+        return f"{counted(len(result['adjustments']), 'adjustment')} applied"
+    if isinstance(result, dict) and "added" in result:
+        return ", ".join(f"{name} {result[name]:,}" for name in ("added", "duplicate", "full", "invalid"))
+    return "applied"
 
 
 def _decoded(out: bytes) -> Any:
@@ -212,7 +224,32 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGINT)
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
-                await process.communicate()
+                await _outputs(process)
                 return
         process.kill()
     await process.wait()
+
+
+async def _outputs(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    """Return what a process prints until it has ended. Its standard input stays open: `communicate` would close it."""
+    assert process.stdout is not None and process.stderr is not None
+    out, messages = await asyncio.gather(process.stdout.read(), process.stderr.read())
+    await process.wait()
+    return out, messages
+
+
+def main(arguments: list[str]) -> int:
+    """Run a command, which is interrupted when the standard input ends: with the crawl, also if that is killed."""
+    from budgetfrontier.tools.cli import main as command_line
+
+    def end() -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=end, daemon=True).start()
+    return command_line(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -15,10 +15,13 @@ import pytest
 
 from budgetfrontier import Reader
 from budgetfrontier.core.model import CrawlState
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import action_directory
 from budgetfrontier.tools.cli.action_directory import ActionDirectory
+from tests.crawler.process import forked_main
 from tests.crawler.site import Site, linking
-from tests.support import PATIENCE
+from tests.forked import ForkedProcess
+from tests.support import PATIENCE, until
 from tests.tools.cli.conftest import Cli
 
 PAGES = {"a.test/": linking("/2"), "a.test/2": "x", "b.test/": linking("/2"), "b.test/2": "x", "c.test/": "x"}
@@ -70,7 +73,9 @@ def test_seeds_urls_and_adjustments_are_applied_and_a_wrong_file_changes_nothing
     answer = cli("crawl", config, "--job", job)
     assert answer.code == 0
     assert set(site.hits) == {"a.test/", "a.test/2", "b.test/", "b.test/2", "c.test/"}
-    assert f"{action}/1.seeds: applied; {action}/done/1.seeds." in answer.err
+    added = "added 1, duplicate 0, full 0, invalid 1"
+    assert f"{action}/1.seeds: {added}; {action}/done/1.seeds." in answer.err
+    assert f"{action}/3.adjust.yaml: 1 adjustment applied; {action}/done/3.adjust.yaml." in answer.err
     assert f"warning: {action}/4.adjust.yaml: {action}/4.adjust.yaml:1:32: [0].set: unknown setting" in answer.err
     assert f"warning: {action}/notes.txt: nothing takes it; names end in .seeds, .urls, .adjust.yaml" in answer.err
     assert sorted(os.listdir(action)) == [".5.urls", "done", "notes.txt"]
@@ -166,6 +171,34 @@ def test_a_file_that_is_being_applied_at_the_end_stays(job: Path, tmp_path: Path
     with pytest.raises(ProcessLookupError):
         os.kill(int(began.read_text()), 0)
     assert os.listdir(job / "action" / "done") == [] and (job / "action" / "a.urls").exists()
+
+
+def test_a_crawl_that_is_killed_leaves_no_process_behind_and_the_file_for_the_next_run(
+    site: Site, config: Path, job: Path, cli: Cli
+) -> None:
+    file = job / "action" / "many.urls"
+    file.write_text("\n".join(f"http://a.test/more/{n}" for n in range(30_000)))
+    config.write_text(config.read_text().replace("10ms", "30s"))  # nothing but the import goes on
+    with ForkedProcess(forked_main, "crawl", str(config), "--job", str(job)) as process:
+        try:
+            until(lambda: _pending(job) > 1000, process)
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        finally:
+            process.kill()
+    assert children
+    until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in children))
+    assert file.exists() and not results(job)
+    counts = json.loads(cli("import", job, file, "--format", "json").out)  # as the next run does
+    assert counts["duplicate"] >= 1000 and counts["added"] + counts["duplicate"] == 30_000
+    assert 29_990 < _pending(job) <= 30_001
+
+
+def _pending(job: Path) -> int:
+    try:
+        with Reader(job / "frontier") as reader:
+            return reader.summary().queued
+    except FrontierError:  # not there yet
+        return 0
 
 
 def test_a_file_that_changes_while_it_is_applied_is_applied_again(job: Path, tmp_path: Path, stub: Stub) -> None:
