@@ -118,6 +118,8 @@ class SimulatedCrawl:
         )
         self._frontier, self._kernel = Frontier(parts, clock=self._clock), parts.kernel
         self._frontier._guard.on_look = lambda: None  # the free disk is not part of what is simulated
+        history = self._kernel.tables.history
+        history.ended = history.landed = lambda *attempt: None  # type: ignore[method-assign]  # draws are no history
         self._random = Random(question.seed)
         self._seen = Remembered(self._kernel.tables.flushed(), self._kernel.tables.in_force.effective)
         self._hosts: dict[int, _Host] = {}
