@@ -155,8 +155,8 @@ class Means:
         self._pages = self._seconds = self._size = self._links = self._firsts = self._first_weight = 0.0
         self._growths = _Pooled()
 
-    def add(self, seen: QueueHistory, found: int) -> None:
-        """Add a host that has answered; `found` is the number of URIs that were added to its queue."""
+    def add(self, seen: QueueHistory, found: float) -> None:
+        """Add a host that has answered; `found` is how many new URIs its pages had, unless `found_by` tells."""
         failing, pages = self.retries.failing(seen), seen.success
         if not pages:
             return
@@ -183,7 +183,7 @@ class Means:
         """The share of new links on the first pages of hosts of many fetches; 1 if there are none."""
         return self._firsts / self._first_weight if self._first_weight else 1.0
 
-    def add_growth(self, seen: QueueHistory, found: int) -> None:
+    def add_growth(self, seen: QueueHistory, found: float) -> None:
         """Add how the share of new links of a host falls, once `first` is known."""
         if (found_out := growth(seen, found, self.first)) is not None:
             self._growths.add(found_out.fall, found_out.variance)
@@ -263,7 +263,7 @@ def _tried(seen: QueueHistory, failing: float) -> float:
     return seen.success + failing + seen.failure + seen.disregarded
 
 
-def behaviour(seen: QueueHistory | None, found: int, means: Means) -> Behaviour:
+def behaviour(seen: QueueHistory | None, found: float, means: Means) -> Behaviour:
     """Return what to draw for a host: its own means, and those of all hosts the more, the fewer of its fetches ended.
 
     The weight of a host's own mean of n ends is n / (n + k), the credibility of Bühlmann: k is `Means.strength` for
@@ -302,7 +302,12 @@ def _toward(mean: float, own: float | None, ends: int) -> float:
     return mean if own is None else (ends * own + mean) / (ends + 1)
 
 
-def growth(seen: QueueHistory, found: int, first: float) -> Growth | None:
+def found_by(seen: QueueHistory) -> float | None:
+    """Return how many new URIs there were on the pages of a host; None if its history is not of all its pages."""
+    return None if seen.success > RECENT else seen.success * (seen.links or 0.0) * (seen.novel or 0.0)
+
+
+def growth(seen: QueueHistory, found: float, first: float) -> Growth | None:
     """Return how the share of new links of a host falls; None if it has no links yet.
 
     If the pages of a host link to each other at random, it falls exponentially with the links followed, as in the
@@ -310,7 +315,8 @@ def growth(seen: QueueHistory, found: int, first: float) -> Growth | None:
     once there are more than the last RECENT pages, from how it is on these, compared with that mean. Both count, by
     their variances, those of counts (Poisson). A share that has not fallen does not fall: a host is endless.
     """
-    pages, links = seen.success, seen.links
+    pages, links, all_new = seen.success, seen.links, found_by(seen)
+    found = found if all_new is None else all_new
     if not pages or not links or not found:
         return None
     overall = min(found / (pages * links), 1.0)

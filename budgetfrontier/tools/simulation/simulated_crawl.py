@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil, exp, inf, log
@@ -14,8 +14,10 @@ from random import Random
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome, QueueHistory, QueueState
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.history import History
 from budgetfrontier.engine.opening import open_parts
 from budgetfrontier.rules.attempts import ended_in_error
+from budgetfrontier.rules.queue_answers import NONE
 from budgetfrontier.rules.simulation import (
     FETCHES,
     FEW,
@@ -29,10 +31,11 @@ from budgetfrontier.rules.simulation import (
     Simulated,
     behaviour,
     crawl_delay,
+    found_by,
 )
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.records import decode_history
+from budgetfrontier.storage.records import decode_answers, decode_history
 from budgetfrontier.storage.view import View
 
 _RETRY, _FAILURE, _DISREGARDED = Outcome.RETRY, Outcome.FAILURE, Outcome.DISREGARDED
@@ -41,6 +44,7 @@ _FOREVER = 1e9  # seconds of a lease: none expires
 _SPREAD = 0.5  # of the logarithm of durations: most are between half and twice their mean
 _STEPS = 50  # into which the time is divided that a fetch and the rest after it take: ends in one step are one event
 _NEVER = 1 << 60  # steps
+_SERVER_ERRORS = 3  # the place of 5xx among the classes of answers
 _ROW = keys.history.size
 _SAMPLED = 20_000  # queues of which the means are those of all
 _TOLD = 0.5  # seconds between two reports of progress
@@ -52,9 +56,12 @@ Progress = Callable[[int, float], None]
 class _Host:
     """The draws for a queue."""
 
-    __slots__ = ("crawl_delay", "ends", "failure", "fall", "links", "log_seconds", "new", "other", "retry", "size")
+    __slots__ = (
+        *("answered", "crawl_delay", "ends", "failure", "fall", "links", "log_seconds", "new", "other", "retry"),
+        "size",
+    )
 
-    def __init__(self, drawn: Behaviour, crawl_delay: float | None) -> None:
+    def __init__(self, drawn: Behaviour, crawl_delay: float | None, answered: float) -> None:
         self.retry = drawn.retry
         last = 1 - drawn.retry or 1.0
         self.failure = drawn.failure / last  # of the attempts that are no retry
@@ -62,27 +69,29 @@ class _Host:
         self.log_seconds = log(max(drawn.seconds, 1e-3)) - _SPREAD * _SPREAD / 2
         self.links, self.size, self.ends = drawn.links, round(drawn.size), drawn.ends
         self.new, self.fall = drawn.new, exp(-drawn.fall)
-        self.crawl_delay = crawl_delay
+        self.crawl_delay, self.answered = crawl_delay, answered
 
 
 class Remembered:
     """The history of the queues of a frontier, as of now: a simulation changes these records."""
 
     def __init__(self, view: View, effective: Effective) -> None:
-        self._rows, self._found = bytearray(), array("q")
+        self._rows, self._found = bytearray(), array("d")
         self._delays: dict[int, float] = {}
+        self._answered: dict[int, float] = {}
+        """The share of failed attempts that were answered, of the queues with any."""
         for key, value in view.items(keys.HISTORY):
             place = _ROW * keys.u32.unpack(key)[0]
             self._rows += bytes(max(place + _ROW - len(self._rows), 0))
             self._rows[place : place + _ROW] = value
         base, trying, counters = effective.base, 0, view.counters()
         for queue in view.compact_queues():
-            self._found.extend([0] * (queue.id + 1 - len(self._found)))
-            self._found[queue.id] = queue.enqueued
+            self._found.extend([0.0] * (queue.id + 1 - len(self._found)))
             trying += queue.queued > 0 and ended_in_error(queue)
             seen = self._seen(queue.id)
             if seen is not None and (delay := crawl_delay(queue, seen.seconds or 0.0, base)) is not None:
                 self._delays[queue.id] = delay
+        self._read_answers(view)
         self._retries = Retries.of(base.max_retries, counters.retried, counters.given_up, trying)
         self._means = means = Means(self._retries)
         sample = range(0, len(self._found), len(self._found) // _SAMPLED + 1)
@@ -92,6 +101,21 @@ class Remembered:
                     add(seen, self._found[queue_id])
         self.mean = means.mean()
 
+    def _read_answers(self, view: View) -> None:
+        """Read how many URIs the pages of each queue have led to, and how many of the failed attempts were answered."""
+        own = new = 0.0
+        for key, value in view.items(keys.ANSWERS):
+            queue_id, row = keys.u32.unpack(key)[0], decode_answers(value)
+            self._found[queue_id] = row.added
+            if failed := row.classes[_SERVER_ERRORS]:
+                self._answered[queue_id] = failed / (failed + row.classes[NONE])
+            seen = self._seen(queue_id)
+            if seen is not None and (all_new := found_by(seen)) is not None:
+                own, new = own + row.added, new + all_new
+        share = own / new if own and new else 1.0
+        for queue_id, found in enumerate(self._found):  # links to other queues are new as often as those to its own
+            self._found[queue_id] = found / share
+
     def _seen(self, queue_id: int) -> QueueHistory | None:
         value = bytes(self._rows[_ROW * queue_id : _ROW * (queue_id + 1)])
         return decode_history(value) if any(value) else None
@@ -100,11 +124,21 @@ class Remembered:
         """Return what to draw for a queue."""
         seen = self._seen(queue_id)
         drawn = self.mean if seen is None else behaviour(seen, self._found[queue_id], self._means)
-        return _Host(drawn, self._delays.get(queue_id))
+        return _Host(drawn, self._delays.get(queue_id), self._answered.get(queue_id, 0.0))
 
     def later(self, attempt: int) -> float:
         """Return the chance that an attempt after the first fails for now."""
         return self._retries.later(attempt)
+
+
+class _NoHistory(History):
+    """A history that draws do not become part of."""
+
+    def ended(self, *attempt: object) -> None:
+        """Count nothing."""
+
+    def landed(self, *attempt: object) -> None:
+        """Count nothing."""
 
 
 class SimulatedCrawl:
@@ -118,8 +152,7 @@ class SimulatedCrawl:
         )
         self._frontier, self._kernel = Frontier(parts, clock=self._clock), parts.kernel
         self._frontier._guard.on_look = lambda: None  # the free disk is not part of what is simulated
-        history = self._kernel.tables.history
-        history.ended = history.landed = lambda *attempt: None  # type: ignore[method-assign]  # draws are no history
+        self._kernel.tables.history = _NoHistory(parts.kernel.tables.env, parts.kernel.counters)
         self._random = Random(question.seed)
         self._seen = Remembered(self._kernel.tables.flushed(), self._kernel.tables.in_force.effective)
         self._hosts: dict[int, _Host] = {}
@@ -132,8 +165,17 @@ class SimulatedCrawl:
         if self._kernel.counters.state in (CrawlState.PAUSED, CrawlState.PAUSING):
             self._frontier.resume(who="simulate")
         self._before = self._frontier.summary()
-        self._revisits = any(one.revisit_after > 0 for one in self._kernel.tables.in_force.effective.variants())
-        self._step = max(self._seen.mean.seconds + self._kernel.tables.in_force.base.min_delay, 0.05) / _STEPS
+        in_force = self._kernel.tables.in_force
+        variants = list(in_force.effective.variants())
+        self._revisits = any(one.revisit_after > 0 for one in variants)
+        self._by_url = (
+            in_force.constant_cost is not None
+            and all(one.cost_policy == in_force.base.cost_policy for one in variants)
+            and not (in_force.asks_about_uris or in_force.counts_links or self._revisits)
+        )
+        """No policy looks at the page that a URI was found on: those of several pages are scheduled together."""
+        self._discovered: list[str] = []
+        self._step = max(self._seen.mean.seconds + in_force.base.min_delay, 0.05) / _STEPS
 
     def run(self, progress: Progress) -> Simulated:
         """Simulate until the end that the question asks for, and return what has happened."""
@@ -151,6 +193,7 @@ class SimulatedCrawl:
         """Lease, and end what was leased, until there is a reason to stop; return that."""
         question, clock, kernel, counters = self._question, self._clock, self._kernel, self._kernel.counters
         lease, finish, ready_in = self._frontier.lease, self._frontier.finish_many, kernel.next_ready_in
+        schedule = self._frontier.schedule_many
         start, step, fetch, flying, ends = question.start, self._step, self._fetch, self._flying, self._ends
         limited = question.uris is not None or question.bytes is not None
         tick, now, told = 0, start, time.monotonic() + _TOLD
@@ -175,7 +218,11 @@ class SimulatedCrawl:
             clock.set(now)
             if ends and ends[0] == tick:
                 heappop(ends)
-                finish(self._outcomes(flying.pop(tick)))
+                ended = self._outcomes(flying.pop(tick))
+                if self._discovered:
+                    schedule(self._discovered)
+                    self._discovered.clear()
+                finish(ended)
                 if limited and (reached := self._limit_reached()):
                     return reached
                 if time.monotonic() >= told:
@@ -200,7 +247,7 @@ class SimulatedCrawl:
 
     def _outcomes(self, ended: list[tuple[Lease, _Host, float]]) -> list[Finish]:
         """Draw the outcomes of fetches that have ended. Those without links come first: that is one pass."""
-        revisits = self._revisits
+        revisits, by_url = self._revisits, self._by_url
         drawn, plain, others = self._random.random, list[Finish](), list[Finish]()
         self._out -= len(ended)
         self._fetches += len(ended)
@@ -209,14 +256,23 @@ class SimulatedCrawl:
             if (lease.attempt > 1 or host.retry) and drawn() < (
                 host.retry if lease.attempt == 1 else self._seen.later(lease.attempt)
             ):
-                others.append(Finish(lease, _RETRY, fetch_seconds=seconds))
+                status = 500 if host.answered and drawn() < host.answered else 0
+                others.append(Finish(lease, _RETRY, fetch_seconds=seconds, status=status))
+                continue
+            if lease.uri.directive is Directive.HIGHEST:  # a robots.txt
+                plain.append(Finish(lease, fetch_seconds=seconds))
                 continue
             outcome, delay = drawn(), host.crawl_delay
             if outcome >= host.other:
                 new = int(host.links * host.new + drawn())
                 host.new *= host.fall
-                if new or revisits:
-                    found = self._links(lease, new)
+                if new and by_url and lease.uri.source is None:
+                    self._discovered += self._links(lease.uri.url, new)
+                    plain.append(Finish(lease, fetch_seconds=seconds, crawl_delay=delay, size=host.size))
+                elif new or revisits:
+                    found: list[str | CrawlUri] = [*self._links(lease.uri.url, new)]
+                    if revisits:
+                        found += self._next_visit(lease)
                     others.append(
                         Finish(lease, fetch_seconds=seconds, crawl_delay=delay, discovered=found, size=host.size)
                     )
@@ -228,18 +284,19 @@ class SimulatedCrawl:
                 others.append(Finish(lease, _DISREGARDED))
         return plain + others
 
-    def _links(self, lease: Lease, new: int) -> list[str | CrawlUri]:
-        """Return new URLs of the same host, which are like the one that they are found on, and its next visit."""
-        url, source = lease.uri.url, lease.uri.source
+    def _links(self, url: str, new: int) -> list[str]:
+        """Return new URLs of the same host, which are like the one that they are found on."""
         path, mark, query = url.partition("?")
         base, numbers = path.partition("~")[0], self._numbers
-        found: list[str | CrawlUri] = [f"{base}~{next(numbers)}{mark}{query}" for _ in range(new)]
-        if self._revisits:
-            after = self._kernel.tables.in_force.for_uri(url, lease.queue, source).revisit_after
-            if after > 0 and lease.uri.directive is not Directive.HIGHEST:
-                due = self._clock.time() + after
-                found.append(CrawlUri(url, source=source, directive=lease.uri.directive, force=True, not_before=due))
-        return found
+        return [f"{base}~{next(numbers)}{mark}{query}" for _ in range(new)]
+
+    def _next_visit(self, lease: Lease) -> Iterator[CrawlUri]:
+        """Yield the URI of the next visit to a page, if the settings want one."""
+        url, source, directive = lease.uri.url, lease.uri.source, lease.uri.directive
+        after = self._kernel.tables.in_force.for_uri(url, lease.queue, source).revisit_after
+        if after > 0:
+            due = self._clock.time() + after
+            yield CrawlUri(url, source=source, directive=directive, force=True, not_before=due)
 
     def _last(self) -> tuple[float, str]:
         """Return the time at which it ends at the latest, and what ends it then."""
