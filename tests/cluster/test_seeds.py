@@ -42,6 +42,25 @@ def test_budgets_of_imported_seeds_are_adjustments_in_their_partitions(
 
         monkeypatch.setattr(clusters, "connected", connected)
         import_seeds(cli)
+        adjust_by_file(cli, tmp_path / "more.adjust.yaml")
+
+
+def adjust_by_file(cli: Callable[..., tuple[int, str, str]], file: Path) -> None:
+    good = (
+        "- {match: 'queue:fresh.test', set: {queue_total_budget: 9}, reason: a}\n- {match: '*', set: {precedence: 5}}\n"
+    )
+    file.write_text(f"{good}- {{match: '*', set: {{sheet: x}}}}\n")
+    code, out, err = cli("adjust", "--file", str(file))
+    assert (code, out) == (4, "") and f'{file}:3: there is no sheet "x"' in err
+    file.write_text(good)
+    code, out, _ = cli("adjust", "--file", str(file), "--format", "json", "--reason", "b")
+    told = json.loads(out)
+    assert (code, told["missing_partitions"]) == (0, [])
+    listed = json.loads(cli("adjust", "--list", "--format", "json")[1])
+    named = {one["id"]: (one["match"], one["set"], one["reason"]) for one in listed}
+    assert [named[one["id"]] for one in told["adjustments"]] == [
+        ("queue:fresh.test", {"queue_total_budget": 9}, "a"), ("*", {"precedence": 5}, "b"),
+    ]  # fmt: skip
 
 
 def import_seeds(cli: Callable[..., tuple[int, str, str]]) -> None:
