@@ -176,13 +176,11 @@ def head(shown: Shown, *, width: int, brief: bool = False, drawn: bool = True) -
     if drawn:
         lines.append(bar(totals.queues, min(width, _BAR)))
     lines.append(_legend(totals.queues, number))
-    lines.append(
-        Text(
-            f"{number(totals.queued)} queued  {number(totals.in_process)} out  {number(totals.future)} later  "
-            f"{number(totals.dead)} dead  {number(totals.seen)} seen  {number(totals.succeeded)} ok  "
-            f"{number(totals.failed)} failed  {number(totals.expenditure)} spent"
-        )
-    )
+    begin = f"{number(totals.queued)} queued  {number(totals.in_process)} out  {number(totals.future)} later  "
+    seen = f"{number(totals.seen)} seen  "
+    end = f"{number(totals.dead)} dead  {number(totals.succeeded)} ok  {number(totals.failed)} failed  "
+    end += f"{number(totals.expenditure)} spent"
+    lines.append(Text(begin + (seen if len(begin + seen + end) <= width else "") + end))
     return [*lines, *_rates(shown, width, drawn=drawn)]
 
 

@@ -265,7 +265,10 @@ def test_several_queues_get_a_budget_as_one_adjustment(job: Path) -> None:
 
     listed, shown, applied = visit(job, act, token=TOKEN)
     assert 'name="queues" value="&#34;capped.test&#34;"' in listed
-    assert "retired queues that revive</dt><dd>1: <bdi>capped.test" in shown
+    assert (
+        'retired queues that revive</dt><dd>1 <a class="chip" href="/queue/capped.test"><bdi>capped.test</bdi></a>'
+        in shown
+    )
     assert "Applied." in applied
     (entry,) = entries(job)[1:]
     assert entry.args["match"] == "queues:capped.test,named.test" and entry.args["set"] == {"queue_total_budget": 5}
