@@ -29,6 +29,7 @@ LOOKS = (
     "queues {job} --over-budget",
     "queues {job} --sort expenditure",
     "queue {job} host7.example7.test",
+    "traps {job}",
     "explain {job} host7.example7.test",
     "explain {job} https://host7.example7.test/section0/page0",
     "leases {job}",
@@ -45,6 +46,7 @@ PASSES = (
     "report {job} --kind forecast",
     "queues {job} --over-budget",
     "queues {job} --sort expenditure",
+    "traps {job}",
     "top {job} --once",
 )
 """Commands that pass over all queues, run with overrides and adjustments."""
