@@ -86,8 +86,8 @@ ANSWERS = {
         query=DRY_RUN,
     ),
     "How long until the crawl ends?": Answer(
-        ("rate", "budgets", "5 URIs are in queues without a total budget"),
-        ("No end is in sight", "5 URIs are in queues without a total budget"),
+        ("rate", "budgets", "15 URIs are in queues without a total budget"),
+        ("No end is in sight", "15 URIs are in queues without a total budget"),
     ),
     "Which queue has the longest tail of politeness?": Answer(
         ("politeness  2h", "slow.test"), ("politeness 2h from 2h on", "slow.test at its shortest delay")
@@ -104,6 +104,14 @@ ANSWERS = {
     "What have its paths in common?": Answer(
         ("7  100%   /N", "http://full.test/2"), ("7 100% /N http://full.test/2",), "full.test"
     ),
+    "Is it a trap, and what would hold it?": Answer(
+        (
+            "starved.test: 0.95",
+            "  future-dates: 12 of 12 URLs",
+            "--match queue:starved.test --total-budget 0 --dry-run",
+        ),
+        ("future-dates 12 of 12 URLs", "Hold at 0"),
+    ),
     "Which queues are over budget, and will retire again?": Answer(
         ("capped.test", "full.test"), ("full.test 7 2 1", "Over budget, and will retire again", "capped.test 8 3 2")
     ),
@@ -118,7 +126,7 @@ ANSWERS = {
     ),
     "Which queues have waited longest for a turn?": Answer(
         ("leased_ago\nstarved.test  INACTIVE", "capped.test   INACTIVE"),
-        ("starved.test INACTIVE 9 2 2 0 0 none 0.0 0 - never",),
+        ("starved.test INACTIVE 9 12 12 0 0 none 0.0 0 - never",),
         query="?state=INACTIVE",
     ),
     "Which fetches hang, and since when?": Answer(
@@ -150,14 +158,14 @@ OF_API: dict[str, tuple[str, ...]] = {
     "How many pages did each host give in the last hour?": ('{"queue":"capped.test","spent":3', '"fetched":3'),
     "What would another budget change?": ('"dry_run":true', '"queue_total_budget":10'),
     "How many pages would it give, and for how much?": ('"after":{"uris":8,"spend":8',),
-    "How long until the crawl ends?": ("No end is in sight", "5 URIs are in queues without a total budget"),
+    "How long until the crawl ends?": ("No end is in sight", "15 URIs are in queues without a total budget"),
     "Which queue has the longest tail of politeness?": ('"bound":"politeness"', "slow.test"),
     "Who changed this queue?": ('"who":"alice","reason":"too much of it"',),
     "How do I take that back?": ('"command":"undo"', '"id":1'),
     "I deleted the wrong queue, how do I get it back?": ('"command":"undo"', '"id":4'),
     "What lies in this retired queue?": ('"url":"http://full.test/8"',),
     "What have its paths in common?": ('"pattern":"/N","uris":7',),
-    "Is it a trap, and what would hold it?": ('"rows":[',),
+    "Is it a trap, and what would hold it?": ('"queue":"starved.test"', '"code":"future-dates"', '"total_budget":0'),
     "Which queues are over budget, and will retire again?": ('"queue":"full.test"', '"again":true'),
     "What was spent on errors, and on prerequisites?": ('"outcome":"FAILURE","attempts":1', "50 of it penalties"),
     "How fast is it, and is it slower than before or than yesterday?": ('"figure":"fetched"', '"yesterday":'),
@@ -204,15 +212,15 @@ def job(tmp_path: Path) -> Path:
     capped.test is over its budget, revived by an adjustment for another queue, and alice has changed another of its
     settings; full.test is retired for its budget, named.test by name, and bob has deleted its URI; slow.test has a URI
     out and rests for an hour between two; dead.test has a dead letter, failed.test a failure, and old.test was fetched
-    yesterday; one URI was not valid, and five were beyond `max_queue_size`. starved.test has waited since yesterday,
-    and never had a turn.
+    yesterday; one URI was not valid, and five were beyond `max_queue_size`. starved.test, a calendar, has waited since
+    yesterday, and never had a turn.
     """
     clock = ManualClock(time.time() - 25 * HOUR)
     settings = Settings.from_dict(SETTINGS)
     with Frontier.open(tmp_path / "job" / "frontier", settings, clock=clock, keep_leases=True) as f:
         f.schedule_many(f"http://old.test/{n}" for n in range(45))
         finish_some(f, clock, 40)
-        f.schedule_many(["http://starved.test/", "http://starved.test/2"])
+        f.schedule_many(f"http://starved.test/events/{year}/04" for year in range(2100, 2112))
         clock.set(time.time() - HOUR / 2)
         f.schedule("not a url")
         f.schedule_many(f"http://capped.test/{n}" for n in range(11))
