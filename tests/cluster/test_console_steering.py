@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -17,6 +19,8 @@ from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.console.access import Access
+from budgetfrontier.tools.console.api import PREFIX
+from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.pages.partitioned import PAGES
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
@@ -51,9 +55,12 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             app = Console([job], Access(TokenFile(token_file(tmp_path, TOKEN))), pages=PAGES).application()
             async with TestClient(TestServer(app)) as client:
 
-                async def do(path: str, headers: dict[str, str] | None = None, **form: str) -> Answer:
-                    """Get a page, or send a form and follow its task to the end."""
+                async def do(path: str, headers: dict[str, str] | None = None, body: Any = None, **form: str) -> Answer:
+                    """Get a page, or send a form and follow its task to the end; or send a body to the API."""
                     more: Any = {"headers": BEARER if headers is None else headers, "allow_redirects": False}
+                    if body is not None:
+                        async with client.post(path, json=body, **more) as answer:
+                            return answer.status, await answer.text(), ""
                     async with client.post(path, data=form, **more) if form else client.get(path, **more) as answer:
                         text, place = await answer.text(), answer.headers.get("Location", "")
                     while place.startswith("/steer/"):
@@ -155,5 +162,39 @@ def test_the_overview_has_the_figures_and_the_forecast_of_all_partitions(console
         _, text, _ = await do("/")
         assert '<span class="name">queued</span><b class="good">12' in text and "in 4 queues" in text
         assert "<h2>Forecast</h2>" in text and 'href="/retired"' not in text and 'href="/rates"' not in text
+
+    console(scenario)
+
+
+def test_the_api_answers_and_takes_commands(console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        base, required = (
+            f"{PREFIX}/jobs/test",
+            {"queue": "key=h1.test", "explain": "target=h1.test", "uris": "queue=h1.test"},
+        )
+        for one in RESOURCES:
+            if one.method == "GET" and "{task}" not in one.path and one.of_partitions:
+                path = PREFIX + one.path.replace("{job}", "test") + f"?{required.get(one.name, '')}"
+                status, text, _ = await do(path)
+                assert status == 200, (path, text)
+                msgspec.json.decode(text, type=one.result)
+        assert (await do(f"{base}/seeds"))[0] == 404
+        _, text, _ = await do(f"{base}/queues?sort=queue&limit=3&q=h*")
+        part = json.loads(text)
+        _, text, _ = await do(f"{base}/queues?sort=queue&limit=3&q=h*&cursor={part['next']}")
+        found = [row["queue"] for row in [*part["rows"], *json.loads(text)["rows"]]]
+        assert found == [f"h{host}.test" for host in range(4)]
+        status, text, _ = await do(f"{base}/retire", body={"queue": "h1.test", "reason": "a trap"})
+        given = json.loads(text)
+        assert (status, given["error"], given["effect"]["after"]["state"]) == (200, None, "RETIRED")
+        status, text, _ = await do(f"{base}/undo", body={"id": given["id"], "reason": "no trap"})
+        assert status == 200, text
+        _, text, _ = await do(f"{base}/audit")
+        assert [(row["command"], row["can_undo"]) for row in json.loads(text)["rows"]] == [
+            ("undo", True),
+            ("retire", False),
+        ]
+        status, text, _ = await do(f"{base}/undo", body={"id": 7, "reason": "x"})
+        assert status == 409, text
 
     console(scenario)

@@ -32,6 +32,7 @@ from budgetfrontier.tools.console.access import (
     cookie_name,
     is_inside,
 )
+from budgetfrontier.tools.console.api import PREFIX
 from budgetfrontier.tools.console.api.api_routes import LARGEST_BODY, NO_RESOURCE, Api, is_of_api, problem
 from budgetfrontier.tools.console.downloads import Downloads
 from budgetfrontier.tools.console.event_streams import EventStreams
@@ -90,7 +91,9 @@ class Console:
         app.router.add_post("/-/sign-in", self._sign_in)
         app.router.add_post("/-/sign-out", self._sign_out)
         app.router.add_get(_METRICS, self._metrics)
-        Api(self.jobs, self._in_thread, self.tasks, has_token=self.access.has_token).add_routes(app.router)
+        api = Api(self.jobs, self._in_thread, self.tasks, has_token=self.access.has_token)
+        api.add_routes(app.router)
+        app.router.add_get(PREFIX, partial(self._api_page, api))
         several = any(job.name for job in self.jobs)
         if several:
             app.router.add_get("/", self._index)
@@ -312,6 +315,12 @@ class Console:
         if request.query.get("live"):
             return await self.streams.send(request, lambda: rendering.live(self.templates, "index.html", make()), 5.0)
         return _html(await self._in_thread(lambda: rendering.page(self.templates, "index.html", make())))
+
+    async def _api_page(self, api: Api, request: web.Request) -> web.StreamResponse:
+        """Answer with the page that describes the API."""
+        Query(request.query).check_names()
+        context = self._context(request, None, None) | {"title": "API"} | api.context()
+        return _html(rendering.page(self.templates, "api.html", context))
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         """Answer a scrape of Prometheus with the metrics of all jobs."""

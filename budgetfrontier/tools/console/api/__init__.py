@@ -28,10 +28,15 @@ class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
     """The parameters of a resource that has none."""
 
 
-class ListingParameters(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The parameters of a listing."""
+class LimitParameters(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of a listing that shows its first rows only."""
 
     limit: Annotated[int, described("the most rows of the answer", ge=1, le=MOST_ROWS)] = ROWS
+
+
+class ListingParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of a listing."""
+
     cursor: Annotated[str, described("the `next` of the answer before, for the rows that follow")] = ""
 
 

@@ -20,7 +20,7 @@ from budgetfrontier.engine.remote import whoami
 from budgetfrontier.tools.console.access import SESSION, check_role
 from budgetfrontier.tools.console.api import PREFIX, ApiResource, ScanPending
 from budgetfrontier.tools.console.api.command_bodies import result_of
-from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem, document
+from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem, described_calls, document
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -40,8 +40,8 @@ InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 def is_of_api(path: str) -> bool:
-    """Return whether a path is one of the API."""
-    return path == PREFIX or path.startswith(f"{PREFIX}/")
+    """Return whether a path is one of the API; PREFIX itself is a page that describes it."""
+    return path.startswith(f"{PREFIX}/")
 
 
 def problem(status: int, text: str) -> web.Response:
@@ -69,6 +69,10 @@ class Api:
         for resource in self._resources:
             handler = self._look if resource.method == "GET" else self._give
             router.add_route(resource.method, PREFIX + resource.path, partial(handler, resource))
+
+    def context(self) -> dict[str, Any]:
+        """Return the values of the page that describes the API."""
+        return {"prefix": PREFIX, "names": [*self._jobs], "parts": described_calls(self._resources)}
 
     async def _openapi(self, request: web.Request) -> web.StreamResponse:
         if not self._document:

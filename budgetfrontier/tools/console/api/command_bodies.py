@@ -30,7 +30,7 @@ class CommandBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The body of a command without arguments. `dry_run` shows its effect, and changes nothing."""
 
     reason: _Reason
-    dry_run: bool = False
+    dry_run: Annotated[bool, described("only show the effect")] = False
 
 
 class QueueBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
@@ -70,9 +70,10 @@ class WithdrawBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
     id: Annotated[int | str, described("the id of the adjustment")]
 
 
-class UndoBody(WithdrawBody, forbid_unknown_fields=True, kw_only=True):
+class UndoBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
     """The body of `undo`."""
 
+    id: Annotated[int | str, described("the id of an entry of the audit")]
     force: Annotated[bool, described("also if somebody has changed the same since")] = False
 
 
@@ -201,7 +202,7 @@ def undo(job: ConsoleJob, body: UndoBody) -> SubmittedCommand:
     return SubmittedCommand("undo", {"force": body.force, "id": _entry(job, body, "undo")}, body.reason)
 
 
-def _entry(job: ConsoleJob, body: WithdrawBody, op: str) -> int | str:
+def _entry(job: ConsoleJob, body: WithdrawBody | UndoBody, op: str) -> int | str:
     return forms.entry_id(str(body.id), op, partitions=not job.is_folder)
 
 

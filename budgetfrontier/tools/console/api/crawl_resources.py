@@ -23,14 +23,21 @@ from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
-from budgetfrontier.tools.console.api import MOST_ROWS, Listing, ListingParameters, NoParameters, described
+from budgetfrontier.tools.console.api import (
+    MOST_ROWS,
+    LimitParameters,
+    Listing,
+    ListingParameters,
+    NoParameters,
+    described,
+)
 from budgetfrontier.tools.console.api.made_by_commands import from_command
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import adjustments as adjustments_page
 from budgetfrontier.tools.console.pages import audit as audit_page
 from budgetfrontier.tools.console.pages.dead_letters import counted_reasons
 from budgetfrontier.tools.console.pages.index import build as build_index
-from budgetfrontier.tools.console.query import ROWS, BadRequest, Query
+from budgetfrontier.tools.console.query import BadRequest, Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
 _KIND = f"^({'|'.join(kind for kind in KINDS if kind != 'frontier')})$"
@@ -151,12 +158,11 @@ class ErrorsItem(msgspec.Struct):
     dead_read: int
 
 
-class ReportParameters(msgspec.Struct, forbid_unknown_fields=True):
+class ReportParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
     """The parameters of a report."""
 
     kind: Annotated[str, described("which report, as `report --kind` names them", pattern=_KIND)]
     since: Annotated[str, described("only what happened within this time, such as 2h; not of each kind")] = ""
-    limit: Annotated[int, described("the most rows of the answer", ge=1, le=MOST_ROWS)] = ROWS
 
 
 class QuotaItem(msgspec.Struct):
@@ -288,7 +294,7 @@ def _verdict(found: Verdict) -> VerdictItem:
     return msgspec.convert(found.to_dict(), VerdictItem)
 
 
-def runs(job: ConsoleJob, parameters: ListingParameters) -> Listing[Run]:
+def runs(job: ConsoleJob, parameters: LimitParameters) -> Listing[Run]:
     """Return the last runs, the newest last."""
     found = job.look(lambda operator: operator.runs())
     return Listing(rows=found[-parameters.limit :], note=_left_out(len(found) - parameters.limit))
@@ -358,7 +364,7 @@ def report(job: ConsoleJob, parameters: ReportParameters) -> Listing[dict[str, A
     return Listing(rows=found["rows"], note=as_sentence(found["unknown"] or ""))
 
 
-def groups(job: ConsoleJob, parameters: ListingParameters) -> GroupsListed:
+def groups(job: ConsoleJob, parameters: LimitParameters) -> GroupsListed:
     """Return the number of groups in each state, and the fullest groups."""
     return job.look(lambda operator: operator.groups(parameters.limit))
 
@@ -368,14 +374,14 @@ def quota_item(use: QuotaUse) -> QuotaItem:
     return QuotaItem(use.kind, use.name, use.amount, use.used, use.limit, use.share)
 
 
-def quotas(job: ConsoleJob, parameters: ListingParameters) -> Listing[QuotaItem]:
+def quotas(job: ConsoleJob, parameters: LimitParameters) -> Listing[QuotaItem]:
     """Return the limits of quotas, the fullest first."""
     found = job.look(lambda operator: operator.quotas())
     rows = [quota_item(use) for use in found[: parameters.limit]]
     return Listing(rows=rows, note=_left_out(len(found) - len(rows)))
 
 
-def labels(job: ConsoleJob, parameters: ListingParameters) -> Listing[LabelTotals]:
+def labels(job: ConsoleJob, parameters: LimitParameters) -> Listing[LabelTotals]:
     """Return what was fetched with each label of seeds, those with most first."""
     found = job.look(lambda operator: operator.labels())
     rows = found[: parameters.limit]

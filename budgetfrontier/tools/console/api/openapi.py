@@ -64,6 +64,25 @@ def document(resources: Sequence[ApiResource], *, has_token: bool) -> dict[str, 
     return found
 
 
+def described_calls(resources: Sequence[ApiResource]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the resources for people: those that show something, and the commands, each with its parameters."""
+    shapes, components = msgspec.json.schema_components([one.parameters for one in resources], ref_template=_REF)
+    parts: dict[str, list[dict[str, Any]]] = {"GET": [], "POST": []}
+    for resource, shape in zip(resources, shapes, strict=True):
+        schema = _found(shape, components)
+        required = schema.get("required", ())
+        parameters = [
+            {"name": name, "required": name in required, "description": one.get("description", "")}
+            for name, one in schema["properties"].items()
+        ]
+        role = resource.role.name.lower() if resource.method == "POST" else ""
+        parts[resource.method].append(
+            {"method": resource.method, "path": PREFIX + resource.path, "summary": resource.summary, "role": role,
+             "parameters": parameters}
+        )  # fmt: skip
+    return [("What it shows", parts["GET"]), ("Commands", parts["POST"])]
+
+
 def _name(struct: Any) -> str:
     return str(struct.__name__)
 

@@ -17,7 +17,7 @@ from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage.group_listing import GroupRow
 from budgetfrontier.storage.view import PendingUri
-from budgetfrontier.tools.console.api import MOST_ROWS, Listing, ListingParameters, ScanPending, described
+from budgetfrontier.tools.console.api import LimitParameters, Listing, ListingParameters, ScanPending, described
 from budgetfrontier.tools.console.api.crawl_resources import (
     AuditItem,
     QuotaItem,
@@ -34,7 +34,7 @@ from budgetfrontier.tools.console.pages import queues as queues_page
 from budgetfrontier.tools.console.pages import retired as retired_page
 from budgetfrontier.tools.console.pages import seeds as seeds_page
 from budgetfrontier.tools.console.pages import traps as traps_page
-from budgetfrontier.tools.console.query import ROWS, NotThere, Query
+from budgetfrontier.tools.console.query import NotThere, Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
 
@@ -94,12 +94,11 @@ class QueueParameters(msgspec.Struct, forbid_unknown_fields=True):
     key: Annotated[str, described("the key of the queue, such as example.org", min_length=1)]
 
 
-class UrisParameters(msgspec.Struct, forbid_unknown_fields=True):
+class UrisParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
     """The parameters of the URIs of a queue."""
 
     queue: Annotated[str, described("the key of the queue, such as example.org", min_length=1)]
     spread: Annotated[bool, described("URIs spread over the whole queue, instead of the first ones")] = False
-    limit: Annotated[int, described("the most rows of the answer", ge=1, le=MOST_ROWS)] = ROWS
 
 
 class TargetParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -186,7 +185,7 @@ class RetiredItem(msgspec.Struct):
     again: bool
 
 
-class LeasesParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
+class LeasesParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
     """The parameters of the leases."""
 
     queue: Annotated[str, described("only leases of the queue with this key")] = ""

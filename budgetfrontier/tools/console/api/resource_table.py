@@ -8,7 +8,7 @@ from budgetfrontier.core.model import Run
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
-from budgetfrontier.tools.console.api import JOB, ApiResource, Listing, ListingParameters, NoParameters
+from budgetfrontier.tools.console.api import JOB, ApiResource, LimitParameters, Listing, ListingParameters, NoParameters
 from budgetfrontier.tools.console.api import command_bodies as commands
 from budgetfrontier.tools.console.api import crawl_resources as crawl
 from budgetfrontier.tools.console.api import queue_resources as queues
@@ -61,15 +61,15 @@ RESOURCES = (
         queues.SeedsParameters, Listing[queues.SeedItem], queues.seeds, of_partitions=False,
     ),
     ApiResource(
-        "GET", f"{JOB}/groups", "the groups of queues, the fullest first", ListingParameters, GroupsListed, crawl.groups
+        "GET", f"{JOB}/groups", "the groups of queues, the fullest first", LimitParameters, GroupsListed, crawl.groups
     ),
     ApiResource(
         "GET", f"{JOB}/quotas", "the limits of quotas, the fullest first",
-        ListingParameters, Listing[crawl.QuotaItem], crawl.quotas,
+        LimitParameters, Listing[crawl.QuotaItem], crawl.quotas,
     ),
     ApiResource(
         "GET", f"{JOB}/labels", "what was fetched with each label of seeds",
-        ListingParameters, Listing[LabelTotals], crawl.labels,
+        LimitParameters, Listing[LabelTotals], crawl.labels,
     ),
     ApiResource(
         "GET", f"{JOB}/errors", "attempts by outcome, refused URIs and dead letters by reason",
@@ -92,7 +92,7 @@ RESOURCES = (
         NoParameters, Listing[crawl.ForecastItem], crawl.forecast,
     ),
     ApiResource(
-        "GET", f"{JOB}/runs", "the runs, the newest last", ListingParameters, Listing[Run], crawl.runs
+        "GET", f"{JOB}/runs", "the runs, the newest last", LimitParameters, Listing[Run], crawl.runs
     ),
     ApiResource(
         "GET", f"{JOB}/adjustments", "the adjustments in force, in the order in which they apply",

@@ -15,7 +15,7 @@ from budgetfrontier.tools.console.api import MOST_ROWS, PREFIX, ApiResource
 from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
-from tests.tools.console.conftest import TOKEN, Client, visit
+from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 READING = [one for one in RESOURCES if one.method == "GET" and "{task}" not in one.path]
 REQUIRED = {
@@ -110,6 +110,7 @@ def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
         ("/jobs/job/queues?limit=x", 400, "limit: expected int, got str"),
         ("/jobs/job/queues?stat=RETIRED", 400, "did you mean state"),
         ("/jobs/job/queues?state=RETIRED&state=READY", 400, "more than once"),
+        ("/jobs/job/runs?cursor=start:3", 400, "'cursor' is no parameter of this resource"),
         ("/jobs/job/queues?cursor=7", 400, "begin without a cursor"),
         ("/jobs/job/queues?cursor=after:zz", 400, "go back to the first"),
         ("/jobs/job/seeds?cursor=start:3", 400, "start"),
@@ -132,6 +133,14 @@ def test_several_jobs_have_the_names_of_their_pages(job: Path, tmp_path: Path) -
     listing, one = asked((job, other), "/jobs", "/jobs/other")
     assert sorted(row["name"] for row in json.loads(listing[2])["rows"]) == ["job", "other"]
     assert json.loads(one[2])["name"] == "other"
+
+
+def test_a_page_describes_the_api(job: Path) -> None:
+    status, text = get(job, PREFIX)
+    assert status == 200 and f'href="{PREFIX}/openapi.json"' in text and "Jobs here: <code>job</code>" in text
+    for resource in RESOURCES:
+        assert f"<code>{resource.method} {PREFIX}{resource.path}</code>" in text and resource.summary in text
+    assert "<code>key</code> (required): the key of the queue" in text and "role admin" in text
 
 
 def test_a_console_with_a_token_asks_for_it(job: Path) -> None:
