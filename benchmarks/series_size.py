@@ -26,6 +26,7 @@ FETCHED_FROM = 3000
 AN_HOUR = {
     "scheduled": 2_000_000, "succeeded": 900_000, "failed": 20_000, "retried": 10_000, "duplicates": 9_000_000,
     "expenditure": 1_200_000, "bytes": 40_000_000_000, "prerequisites": 3000,
+    "answers_2xx": 800_000, "answers_3xx": 60_000, "answers_4xx": 40_000, "answers_5xx": 15_000, "unanswered": 12_000,
 }  # fmt: skip
 
 

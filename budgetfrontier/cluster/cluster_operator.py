@@ -45,6 +45,8 @@ from budgetfrontier.reports.operators import (
     Where,
 )
 from budgetfrontier.reports.overview import Overview
+from budgetfrontier.reports.status_tables import Statuses
+from budgetfrontier.reports.status_tables import merged as merged_statuses
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.forecasts import Forecast, Held
@@ -357,6 +359,12 @@ class ClusterOperator:
         found: dict[int, RowPage[DeadLetter]] = self.owners.ask("dead_letters", RowPage[DeadLetter])
         rows = [(LetterId(number, letter.id), letter) for number in sorted(found) for letter in found[number].rows]
         return Listed(rows, _left_out(sum(one.left for one in found.values()), "dead letter"))
+
+    def statuses(self, selection: Selection, *, status: str = "", limit: int | None = None) -> Statuses:
+        """Return the answers of the selected queues of all partitions, those with most of a status first."""
+        found: dict[int, Statuses]
+        found = self.owners.ask("statuses", Statuses, selection=selection, status=status, limit=limit)
+        return merged_statuses(found.values(), status=status, limit=limit)
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps in any partition, the most suspicious first."""

@@ -30,6 +30,8 @@ from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, Selection
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
+from budgetfrontier.reports.status_tables import Statuses
+from budgetfrontier.reports.status_tables import statuses as statuses_
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.rules.forecasts import Held
@@ -327,6 +329,12 @@ def quotas(reader: Reader) -> list[QuotaUse]:
         return list(_up_to(quota_use.fullest(view), lambda use: 40 + len(use.name)))
 
 
+def statuses(reader: Reader, *, selection: Selection, status: str, limit: int | None) -> Statuses:
+    """Return the answers of the selected queues, those with most of a status first. O(queues)."""
+    with reader.view() as view:
+        return statuses_(view, selection.test_or_all(), status=status, limit=limit)
+
+
 def traps(reader: Reader, *, selection: Selection, limit: int | None) -> list[Suspect]:
     """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""
     most = trap_list.READ if limit is None else limit
@@ -346,7 +354,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
         dead_letters, undo, unknown_letters, is_known,
-        series, busiest, held, runs, seeds, unlisted, quotas, labels, traps,
+        series, busiest, held, runs, seeds, unlisted, quotas, labels, traps, statuses,
     )
 }  # fmt: skip
 """The looks by name."""

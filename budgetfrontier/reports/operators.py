@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between, OverTime
     from budgetfrontier.reports.overview import Overview
+    from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.simulation import Simulated, SimulationRequest
@@ -62,6 +63,10 @@ class Selection(msgspec.Struct):
         matches = queue_test(self.match)
         states = frozenset(QueueState if self.states is None else self.states)
         return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue, None)
+
+    def test_or_all(self) -> Callable[[QueueRecord], bool] | None:
+        """Return the test, None if all queues pass it. Raises SettingsError."""
+        return None if self.match is None and self.states is None else self.test()
 
 
 class Listed(NamedTuple, Generic[_T]):
@@ -268,6 +273,12 @@ class CrawlOperator(Protocol):
 
     def dead_letters(self) -> Listed[tuple[int | LetterId, DeadLetter]]:
         """Return the dead letters with their ids, oldest first."""
+
+    def statuses(self, selection: Selection, *, status: str = "", limit: int | None = None) -> Statuses:
+        """Return the answers of the selected queues, those with most of a status first, 5,000 at the most. O(queues).
+
+        `status` is a class, a status or a kind of error, as for `reports.status_tables.StatusChoice`.
+        """
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between
+    from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.forecasts import Forecast
@@ -378,6 +379,13 @@ class JobOperator:
     def dead_letters(self) -> Listed[tuple[int | LetterId, DeadLetter]]:
         """Return the dead letters with their ids, oldest first."""
         return Listed([(letter.id, letter) for letter in self.reader.dead_letters()])
+
+    def statuses(self, selection: Selection, *, status: str = "", limit: int | None = None) -> Statuses:
+        """Return the answers of the selected queues, those with most of a status first."""
+        from budgetfrontier.reports.status_tables import statuses
+
+        with self.reader.view() as view:
+            return statuses(view, selection.test_or_all(), status=status, limit=limit)
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps, the most suspicious first."""

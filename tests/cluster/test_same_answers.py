@@ -202,6 +202,17 @@ def test_traps_are_the_same(both: tuple[Path, Any], capsys: pytest.CaptureFixtur
         assert one.told("traps", "--apply", *arguments) == many.told("traps", "--apply", *arguments)
 
 
+def test_answers_of_hosts_are_the_same(both: tuple[Path, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    one, many = (Side(str(both[0]), capsys), Side(URL, capsys))
+    for arguments in ([], ["--match", "h1.test"], ["--status", "none"], ["--limit", "2"]):
+        found = [side.rows("statuses", *arguments) for side in (one, many)]
+        assert found[1].pop("missing_partitions") == []
+        for each in found:
+            each["kinds"] = sorted((row["kind"], row["attempts"], row["queues"]) for row in each["kinds"])
+        assert found[0] == found[1]
+        assert any(found[0]["classes"]) and found[0]["rows"]
+
+
 def test_all_kinds_of_reports_are_alike(both: tuple[Path, Any], capsys: pytest.CaptureFixture[str]) -> None:
     sides = Side(str(both[0]), capsys), Side(URL, capsys)
     reports = [{kind: side.rows("report", "--kind", kind) for kind in KINDS[1:]} for side in sides]

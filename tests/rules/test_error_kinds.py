@@ -21,6 +21,7 @@ KINDS = {
     "certificate verify failed: /etc/ssl/cert.pem (_ssl.c:997)": "certificate verify failed: PATH (_ssl.c:N)",
     "robots.txt unreachable: timeout": "robots.txt unreachable: timeout",
     "object at 0x7f3bdeadbeef  is gone": "object at N is gone",
+    "no connection (-2)": "no connection",
     "status 503": "status 503",
     "robots": "robots",
     "": "no reason",

@@ -25,8 +25,8 @@ RETRY_FOR = 5.0
 
 COMMANDS = (
     "adjust", "audit", "dead-letters", "delete", "explain", "import", "leases", "partitions", "pause", "queue",
-    "queues", "report", "resume", "retire", "set-queue", "sheet", "snooze", "terminate", "traps", "undo", "unretire",
-    "wake",
+    "queues", "report", "resume", "retire", "set-queue", "sheet", "snooze", "statuses", "terminate", "traps", "undo",
+    "unretire", "wake",
 )  # fmt: skip
 """The commands that work on a crawl in partitions."""
 

@@ -139,6 +139,11 @@ ANSWERS = {
         ("Full:          5", "Invalid:       1 (scheme: 1)"),
         ("URIs refused by reason 6", "FULL by max_queue_size 5", "scheme 1"),
     ),
+    "Which hosts answer with 4xx, with 5xx, or not at all?": Answer(
+        ("2 attempts of 2 queues: 2 without an answer", "dead.test      0    0    0    0     1", "poison (1)"),
+        ("dead.test 0 0 0 0 1 100% poison (1)",),
+    ),
+    "Which kinds of errors are there?": Answer(("poison         2       2  dead.test",), ("poison 2",)),
     "Are the seeds done? Which of them wait?": Answer(
         ("DEAD         http://dead.test/", "NOT_REACHED  http://never.test/"),
         ("http://dead.test/ DEAD poison", "http://never.test/ NOT_REACHED never scheduled"),
@@ -171,6 +176,8 @@ OF_API: dict[str, tuple[str, ...]] = {
     "How fast is it, and is it slower than before or than yesterday?": ('"figure":"fetched"', '"yesterday":'),
     "Which queues have waited longest for a turn?": ('"queue":"starved.test"', '"last_lease_time":0'),
     "Which fetches hang, and since when?": ('"url":"http://slow.test/0"', '"began":'),
+    "Which hosts answer with 4xx, with 5xx, or not at all?": ('"rows":[{"queue":"dead.test","classes":[0,0,0,0,1]',),
+    "Which kinds of errors are there?": ('"kinds":[{"kind":"poison","attempts":2',),
     "Which errors, by reason?": ('"dead":{"poison":1}',),
     "How many URIs were refused, and why?": ('"FULL by max_queue_size":5', '"scheme":1'),
     "Are the seeds done? Which of them wait?": ('"status":"DEAD","seed":"http://dead.test/"', '"NOT_REACHED"'),

@@ -11,8 +11,9 @@ import msgspec
 from budgetfrontier.core.model import DeadLetter, QueueState
 from budgetfrontier.reports.explanation import Outlook
 from budgetfrontier.reports.lease_rows import lease_rows
-from budgetfrontier.reports.operators import NoSuchQueue
+from budgetfrontier.reports.operators import NoSuchQueue, Selection
 from budgetfrontier.reports.seed_fates import SeedStatus
+from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage.group_listing import GroupRow
@@ -185,6 +186,15 @@ class RetiredItem(msgspec.Struct):
     again: bool
 
 
+class StatusesParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of the answers of hosts; `limit` is also that of the kinds of errors."""
+
+    match: Annotated[str, described("only queues that this pattern of overrides matches")] = ""
+    status: Annotated[
+        str, described("the class (5xx, none), the status (404) or the kind of error of which to list those with most")
+    ] = ""
+
+
 class LeasesParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
     """The parameters of the leases."""
 
@@ -331,6 +341,12 @@ def traps(job: ConsoleJob, parameters: ListingParameters) -> Listing[Suspect]:
     if found["pending"]:
         raise ScanPending(found["scan_error"] or f"{found['scan_progress'] or 0.0:.0%} of the queues are read")
     return Listing(rows=found["rows"], next=next_of(found), as_of=found["as_of"], note=found["missing"])
+
+
+def statuses(job: ConsoleJob, p: StatusesParameters) -> Statuses:
+    """Return the answers of hosts, and the kinds of errors. O(queues)."""
+    selection = Selection(match=p.match or None)
+    return job.look(lambda operator: operator.statuses(selection, status=p.status, limit=p.limit))
 
 
 def leases(job: ConsoleJob, parameters: LeasesParameters) -> Listing[LeaseItem]:

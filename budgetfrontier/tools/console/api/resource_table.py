@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.core.model import Run
+from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
@@ -47,6 +48,10 @@ RESOURCES = (
     ApiResource(
         "GET", f"{JOB}/traps", "the queues that look like crawler traps, the most suspicious first",
         ListingParameters, Listing[Suspect], queues.traps,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/statuses", "the answers of hosts, those with most errors first, and the kinds of errors",
+        queues.StatusesParameters, Statuses, queues.statuses,
     ),
     ApiResource(
         "GET", f"{JOB}/leases", "the URIs that are out, the oldest first",

@@ -19,6 +19,7 @@ from budgetfrontier.tools.console.pages import (
     retired,
     runs,
     seeds,
+    statuses,
     steer,
     traps,
 )
@@ -38,6 +39,7 @@ PAGES = (
     ConsolePage("/retired", "Retired", "retired.html", retired.build, every=5.0, group="problems"),
     ConsolePage("/traps", "Traps", "traps.html", traps.build, every=30.0, group="problems"),
     ConsolePage("/errors", "Errors", "errors.html", errors.build, every=5.0, group="problems"),
+    ConsolePage("/statuses", "Statuses", "statuses.html", statuses.build, every=5.0, group="problems"),
     ConsolePage("/dead-letters", "Dead letters", "dead_letters.html", dead_letters.build, every=5.0, group="problems"),
     ConsolePage("/steer", "Steer", "steer.html", steer.build, group="change", steers=True),
     ConsolePage("/adjustments", "Adjustments", "adjustments.html", adjustments.build, every=5.0, group="change"),

@@ -1,0 +1,160 @@
+"""The answers of hosts: attempts by class of status, which hosts answer with errors, and the kinds of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import nlargest, nsmallest
+from typing import Any, NamedTuple
+
+import msgspec
+
+from budgetfrontier.core.model import QueueAnswers, QueueRecord
+from budgetfrontier.core.units import counted
+from budgetfrontier.rules.queue_answers import OTHER, repeated
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import decode_answers
+from budgetfrontier.storage.view import View
+
+CLASSES = ("2xx", "3xx", "4xx", "5xx", "none")
+"""The classes of status, in the order of `QueueAnswers.classes`."""
+MOST = 5000
+"""Queues and kinds of error that are listed at the most."""
+_KINDS = 10_000  # that are told apart over all queues
+_SHOWN = 3  # kinds in the row of a queue
+
+
+class StatusRow(msgspec.Struct):
+    """The answers to the attempts of a queue."""
+
+    queue: str
+    classes: list[int]
+    kinds: dict[str, int]
+    repeated: float | None = None
+    """The share of its contents that were the same as another one, as estimated from the last digests."""
+
+    @property
+    def errors(self) -> int:
+        """The attempts that were answered with 400 or more, or not at all."""
+        return sum(self.classes[2:])
+
+
+class KindRow(msgspec.Struct):
+    """A kind of error: how often it was, in how many queues, and the queue in which it was most often."""
+
+    kind: str
+    attempts: int
+    queues: int
+    most: str
+    most_attempts: int
+
+
+class Statuses(msgspec.Struct):
+    """The answers of the queues that were asked for: their sums, the first rows and kinds, and how many have any."""
+
+    classes: list[int]
+    queues: int
+    rows: list[StatusRow]
+    kinds: list[KindRow]
+
+
+class StatusChoice(NamedTuple):
+    """The errors by which queues are chosen: a class of status, one status, or a kind of error; "" for all errors."""
+
+    status: str = ""
+
+    def count(self, row: QueueAnswers | StatusRow) -> int:
+        """Return how many attempts of a queue are meant."""
+        if not self.status:
+            return sum(row.classes[2:])
+        if self.status in CLASSES:
+            return row.classes[CLASSES.index(self.status)]
+        return row.kinds.get(f"status {self.status}" if self.status.isdigit() else self.status, 0)
+
+
+def statuses(
+    view: View, test: Callable[[QueueRecord], bool] | None, *, status: str = "", limit: int | None = None
+) -> Statuses:
+    """Return the answers of the queues that pass a test, those with most of a status first. O(queues)."""
+    wanted, sums, number = StatusChoice(status), [0] * len(CLASSES), 0
+    most = MOST if limit is None else min(limit, MOST)
+    found: list[tuple[int, int, QueueAnswers]] = []
+    kinds: dict[str, list[int]] = {}
+    for key, value in view.items(keys.ANSWERS):
+        queue_id, row = keys.u32.unpack(key)[0], decode_answers(value)
+        if test is not None and not test(view.queue_by_id(queue_id)):
+            continue
+        number += 1
+        sums = [total + count for total, count in zip(sums, row.classes, strict=True)]
+        for kind, attempts in row.kinds.items():
+            _add(kinds, kind, attempts, queue_id)
+        if count := wanted.count(row):
+            found.append((-count, queue_id, row))
+            if len(found) > 4 * most + 1000:
+                found = nsmallest(most, found, key=lambda one: one[:2])
+    rows = [
+        StatusRow(view.queue_by_id(queue_id).queue, row.classes, row.kinds, repeated(row))
+        for _, queue_id, row in nsmallest(most, found, key=lambda one: one[:2])
+    ]
+    rows.sort(key=lambda row: (-wanted.count(row), row.queue))
+    frequent = nlargest(most, kinds.items(), key=lambda item: item[1][0])
+    named = [
+        KindRow(kind, attempts, of, view.queue_by_id(worst).queue, of_worst)
+        for kind, (attempts, of, worst, of_worst) in frequent
+    ]
+    return Statuses(sums, number, rows, named)
+
+
+def _add(kinds: dict[str, list[int]], kind: str, attempts: int, queue_id: int) -> None:
+    """Add the errors of a queue to those of their kind: attempts, queues, the queue with most, and its attempts."""
+    entry = kinds.get(kind)
+    if entry is None:
+        entry = kinds.setdefault(kind if len(kinds) < _KINDS else OTHER, [0, 0, queue_id, 0])
+    entry[0] += attempts
+    entry[1] += 1
+    if attempts > entry[3]:
+        entry[2:] = queue_id, attempts
+
+
+def merged(parts: Iterable[Statuses], *, status: str, limit: int | None) -> Statuses:
+    """Return the answers of several partitions as those of one crawl."""
+    whole, kinds = Statuses([0] * len(CLASSES), 0, [], []), dict[str, KindRow]()
+    for part in parts:
+        whole.classes = [total + count for total, count in zip(whole.classes, part.classes, strict=True)]
+        whole.queues += part.queues
+        whole.rows += part.rows
+        for one in part.kinds:
+            known = kinds.setdefault(one.kind, KindRow(one.kind, 0, 0, one.most, one.most_attempts))
+            known.attempts += one.attempts
+            known.queues += one.queues
+            if one.most_attempts > known.most_attempts:
+                known.most, known.most_attempts = one.most, one.most_attempts
+    wanted = StatusChoice(status)
+    whole.rows = sorted(whole.rows, key=lambda row: (-wanted.count(row), row.queue))[:limit]
+    whole.kinds = sorted(kinds.values(), key=lambda one: (-one.attempts, one.kind))[:limit]
+    return whole
+
+
+def sentence(found: Statuses) -> str:
+    """Return the sums by class in one sentence."""
+    total = sum(found.classes)
+    if not total:
+        return "No attempt has ended with a status so far."
+    parts = (
+        f"{count:,} {'without an answer' if name == 'none' else name} ({count / total:.1%})"
+        for name, count in zip(CLASSES, found.classes, strict=True)
+        if count
+    )
+    return f"{counted(total, 'attempt')} of {counted(found.queues, 'queue')}: {', '.join(parts)}."
+
+
+def row_of(row: StatusRow, share: Callable[[float], object] = lambda share: round(share, 4)) -> tuple[Any, ...]:
+    """Return a queue as a row of a table: see COLUMNS; `share` formats the shares."""
+    errors = row.errors / sum(row.classes) if sum(row.classes) else 0.0
+    kinds = sorted(row.kinds.items(), key=lambda item: -item[1])[:_SHOWN]
+    same = None if row.repeated is None else share(row.repeated)
+    return row.queue, *row.classes, share(errors), same, ", ".join(f"{kind} ({count:,})" for kind, count in kinds)
+
+
+COLUMNS = ("queue", *CLASSES, "error_share", "repeated", "kinds")
+DROP = ("repeated", "3xx", "error_share")
+KIND_COLUMNS = KindRow.__struct_fields__

@@ -1,0 +1,84 @@
+"""`statuses`: list which hosts answer with which statuses, and the kinds of errors."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from budgetfrontier.tools.cli import common, output
+from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job
+from budgetfrontier.tools.cli.on_crawl import on_crawl
+from budgetfrontier.tools.cli.sentences import note, say
+
+if TYPE_CHECKING:
+    from budgetfrontier.reports.operators import CrawlOperator
+
+
+def register(commands: Commands) -> None:
+    """Add the command of this group."""
+    parser = add_command(
+        commands,
+        "statuses",
+        on_crawl(statuses),
+        "list the hosts that answer with errors, by status, and the kinds of errors",
+        more="The figures are those that the frontier counts at each end of a lease that has details, from the "
+        "beginning of the crawl; no log is read. `none` are attempts that failed without an answer.",
+    )
+    add_job(parser, cluster=True)
+    parser.add_argument(
+        "--match", metavar="PATTERN",
+        help="only queues that match: a glob on the queue key (*.example.org), or as in overrides domain:, host:, "
+        "queue:, surt:, regex: (tested on the URI last placed there)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--by", choices=("host", "kind"), default="host", help="a row for each queue, or for each kind of error"
+    )
+    parser.add_argument(
+        "--status", type=_status, default="", metavar="STATUS",
+        help="with --by host: those with most of this class (2xx to 5xx, none), of this status (404), or of this kind "
+        "of error, as --by kind names it (default: of all errors)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--limit", type=common.most, default=20, metavar="N",
+        help="list at most N queues or kinds (default: 20; 0: 5,000)",
+    )  # fmt: skip
+    add_format(parser)
+
+
+def _status(text: str) -> str:
+    if re.fullmatch(r"[0-9]xx|[0-9]+", text.lower()) and not re.fullmatch(r"[2-5]xx|[4-9][0-9]{2}", text.lower()):
+        raise argparse.ArgumentTypeError(
+            f"{text} is no class that is counted (2xx, 3xx, 4xx, 5xx, none), nor a status from 400 on"
+        )
+    return text.lower() if re.fullmatch(r"[2-5]XX|NONE", text.upper()) else text
+
+
+def statuses(args: argparse.Namespace, operator: CrawlOperator) -> None:
+    """Print the answers of hosts, or the kinds of errors."""
+    from msgspec import to_builtins
+
+    from budgetfrontier.reports import status_tables as report
+    from budgetfrontier.reports.format import percent
+    from budgetfrontier.reports.operators import Selection
+
+    found = operator.statuses(Selection(match=args.match), status=args.status, limit=args.limit)
+    if args.format == "json":
+        totals = dict(zip(report.CLASSES, found.classes, strict=True))
+        whole = {"totals": totals} | to_builtins(found) | output.missing_partitions(operator)
+        json.dump(whole, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    is_text = args.format == "text"
+    if is_text:
+        say(report.sentence(found))
+    if args.by == "kind":
+        rows = [tuple(getattr(one, name) for name in report.KIND_COLUMNS) for one in found.kinds]
+        common.write_rows(args, rows, report.KIND_COLUMNS)
+    else:
+        shares = {"share": percent} if is_text else {}
+        common.write_rows(args, (report.row_of(row, **shares) for row in found.rows), report.COLUMNS, drop=report.DROP)
+    if not (found.kinds if args.by == "kind" else found.rows) and any(found.classes):
+        note("no attempt ended so")
