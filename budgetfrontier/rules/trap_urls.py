@@ -13,10 +13,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from budgetfrontier.core import uris
+from budgetfrontier.core.patterns import Pattern
 
 LEAST = 10
 """A sign needs so many URLs: fewer may be chance."""
-_LONGEST = 2000  # characters of a URL that are looked at
+_LONGEST = 1000  # characters of a URL that are looked at
+_GIVEN_UP = 3  # searches that took too long, after which a sign is not looked for: hostile URLs make them
 _SEGMENTS = 40  # of a path
 _LETTER = re.compile(r"[^\W\d_]")
 _DIGITS = re.compile(r"\d+")
@@ -48,8 +50,12 @@ class _HostUrls(NamedTuple):
 
     def sign(self, code: str, text: str, pattern: str, *, least_share: float, least: int = LEAST) -> UrlSign | None:
         """Return the sign of the URLs that a pattern matches, if they are enough."""
-        search = re.compile(pattern).search
-        found = [one.href for one in self.urls if search(one.href)]
+        compiled, found = Pattern(pattern), list[str]()
+        for one in self.urls:
+            if compiled.search(one.href):
+                found.append(one.href)
+            elif compiled.given_up >= _GIVEN_UP:
+                return None
         share = len(found) / len(self.urls)
         if len(found) < least or share < least_share:
             return None
@@ -281,7 +287,7 @@ _YEAR_NAME = re.compile(r"(?:year|yr|jahr|annee|ano|anno|y)=$", re.IGNORECASE)
 _CALENDAR = re.compile(r"calend|kalender|agenda|event|month|week|year|date", re.IGNORECASE)
 _MONTH = re.compile(r"[-_./](?:0?[1-9]|1[0-2])(?!\d)")
 _COMPACT = re.compile(r"[12]\d{3}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?")
-_SLOT = re.compile(r"[^/?&]*[/?&=]$")
+_DELIMITERS = "/?&="
 _NUMBER = "\0"
 _MOST_SLOTS = 3
 _LEAST_DATES = 5  # in the future: few pages link to any, and a calendar holds few at a time
@@ -319,8 +325,11 @@ def _future(sample: _HostUrls, now: float) -> Iterator[UrlSign]:
 
 def _slot(href: str, start: int, end: int) -> str:
     """Return what is before a number, without digits: the last segment, or the name of the argument."""
-    found = _SLOT.search(href, start, end)
-    return "" if found is None else _DIGITS.sub(_NUMBER, found[0]) if found.start() > start else "^/"
+    text = href[start:end]
+    if text[-1:] not in _DELIMITERS:
+        return ""
+    begin = max(text.rfind(one, 0, -1) for one in _DELIMITERS) + 1
+    return _DIGITS.sub(_NUMBER, text[begin:]) if begin else "^/"
 
 
 def _place(slot: str) -> str:

@@ -134,3 +134,11 @@ def test_the_host_with_most_signs_is_told_of_in_a_queue_of_several() -> None:
     good = [f"http://b.test/{n}" for n in range(50)]
     (sign,) = url_signs([*good, *(f"http://a.test/calendar/{year}/04" for year in range(2028, 2048))], NOW)
     assert sign.share == 1 and sign.pattern.startswith(r"^https?://a\.test")
+
+
+@pytest.mark.parametrize(
+    "path", ["/a" * 500, "/" + "a" * 998, "/a/b" * 240 + "/c", "/" + "2031/04" * 140, "/s-1" * 240]
+)
+def test_hostile_urls_are_looked_at_in_bounded_time(path: str) -> None:
+    """A search that backtracks would take years."""
+    assert isinstance(signs([f"{path}{n}" for n in range(30)]), list)
