@@ -104,6 +104,8 @@ class Behaviour(msgspec.Struct, gc=False):
     """The share of them that is new at present."""
     fall: float
     """Each page makes that share smaller, by the factor exp(-fall)."""
+    answers: bool = True
+    """Whether it has ever answered, or nothing is known of it."""
     ends: int = 0
     """The number of ends of fetches that all of this comes from."""
 
@@ -118,12 +120,12 @@ class Retries(NamedTuple):
 
     @classmethod
     def of(cls, most: int, retried: int, given_up: int, trying: int) -> Self:
-        """Estimate them from the retries of a crawl and the URIs given up; one more of these counts, with its own.
+        """Estimate them from the retries of a crawl and the URIs given up; one retry more counts as of one of these.
 
         `trying` URIs are tried again at present: half of their retries are over, if they are to be given up.
         """
-        retried = max(retried - trying * most // 2, most * given_up)
-        part = min(most * (given_up + 1) / (retried + most), 1.0) if most else 1.0
+        retried = max(retried - min(trying * most, retried) // 2, most * given_up)
+        part = min((most * given_up + 1) / (retried + 1), 1.0) if most else 1.0
         lasting = part / most if most else 1.0
         return cls(most, min(lasting / (lasting + 1 - part), 1.0))
 
@@ -131,8 +133,10 @@ class Retries(NamedTuple):
         """Return how many URIs the attempts of a history that failed for now were of: these are not independent."""
         return seen.retry / (1 + self.lasting * self.most)
 
-    def later(self, attempt: int) -> float:
-        """Return the chance of an attempt after the first."""
+    def later(self, drawn: Behaviour, attempt: int) -> float:
+        """Return the chance that an attempt after the first fails, on a host that has answered or not."""
+        if not drawn.answers:
+            return drawn.retry
         return self.lasting if attempt == 2 else 1.0
 
 
@@ -294,6 +298,7 @@ def behaviour(seen: QueueHistory | None, found: float, means: Means) -> Behaviou
         links,
         new,
         fall,
+        pages > 0,
         ends,
     )
 

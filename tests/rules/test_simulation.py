@@ -105,7 +105,15 @@ def test_attempts_of_one_uri_are_no_witnesses_of_their_own() -> None:
     passing = Retries.of(3, 1000, 0, 0)
     assert passing.lasting < 0.01
     assert passing.failing(history(1, retry=8)) == pytest.approx(8.0, rel=0.03)
-    assert [all_lasting.later(2), passing.later(3)] == [1.0, 1.0]
+    mean = means_of().mean()
+    assert all_lasting.later(mean, 2) == passing.later(mean, 3) == 1.0
+
+
+def test_a_host_that_has_never_answered_goes_on_failing() -> None:
+    alike = means_of(*((history(50), 60) for _ in range(20)), retries=Retries.of(30, 100, 0, 0))
+    down = behaviour(history(0, retry=8), 1, alike)
+    assert not down.answers
+    assert alike.retries.later(down, 2) == alike.retries.later(down, 20) == down.retry > 0.5
 
 
 def test_a_crawl_delay_is_seen_in_a_rest_that_is_unusual() -> None:

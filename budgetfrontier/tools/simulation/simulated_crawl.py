@@ -57,8 +57,8 @@ class _Host:
     """The draws for a queue."""
 
     __slots__ = (
-        *("answered", "crawl_delay", "ends", "failure", "fall", "links", "log_seconds", "new", "other", "retry"),
-        "size",
+        *("answered", "crawl_delay", "drawn", "ends", "failure", "fall"),
+        *("links", "log_seconds", "new", "other", "retry", "size"),
     )
 
     def __init__(self, drawn: Behaviour, crawl_delay: float | None, answered: float) -> None:
@@ -69,7 +69,7 @@ class _Host:
         self.log_seconds = log(max(drawn.seconds, 1e-3)) - _SPREAD * _SPREAD / 2
         self.links, self.size, self.ends = drawn.links, round(drawn.size), drawn.ends
         self.new, self.fall = drawn.new, exp(-drawn.fall)
-        self.crawl_delay, self.answered = crawl_delay, answered
+        self.crawl_delay, self.answered, self.drawn = crawl_delay, answered, drawn
 
 
 class Remembered:
@@ -92,8 +92,8 @@ class Remembered:
             if seen is not None and (delay := crawl_delay(queue, seen.seconds or 0.0, base)) is not None:
                 self._delays[queue.id] = delay
         self._read_answers(view)
-        self._retries = Retries.of(base.max_retries, counters.retried, counters.given_up, trying)
-        self._means = means = Means(self._retries)
+        self.retries = Retries.of(base.max_retries, counters.retried, counters.given_up, trying)
+        self._means = means = Means(self.retries)
         sample = range(0, len(self._found), len(self._found) // _SAMPLED + 1)
         for add in (means.add, means.add_growth):
             for queue_id in sample:
@@ -125,10 +125,6 @@ class Remembered:
         seen = self._seen(queue_id)
         drawn = self.mean if seen is None else behaviour(seen, self._found[queue_id], self._means)
         return _Host(drawn, self._delays.get(queue_id), self._answered.get(queue_id, 0.0))
-
-    def later(self, attempt: int) -> float:
-        """Return the chance that an attempt after the first fails for now."""
-        return self._retries.later(attempt)
 
 
 class _NoHistory(History):
@@ -254,7 +250,7 @@ class SimulatedCrawl:
         for lease, host, seconds in ended:
             self._unsure += host.ends < FEW
             if (lease.attempt > 1 or host.retry) and drawn() < (
-                host.retry if lease.attempt == 1 else self._seen.later(lease.attempt)
+                host.retry if lease.attempt == 1 else self._seen.retries.later(host.drawn, lease.attempt)
             ):
                 status = 500 if host.answered and drawn() < host.answered else 0
                 others.append(Finish(lease, _RETRY, fetch_seconds=seconds, status=status))

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier import Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Finish
 from budgetfrontier.rules.simulation import Question, Simulated
+from budgetfrontier.storage import keys
 from budgetfrontier.tools.simulation.simulated_crawl import SimulatedCrawl
 
 START = 1_000_000_000.0
@@ -130,3 +131,35 @@ class Hook:
     def on_finish(self, frontier: Frontier, lease: object, outcome: object) -> None:
         """Count the call."""
         Hook.called += 1
+
+
+@pytest.mark.parametrize("policy", ["unit", "wag"])
+def test_links_are_found_as_often_as_before(tmp_path: Path, policy: str) -> None:
+    start = crawled(tmp_path, found=2)
+    found = simulated(tmp_path, start, changes=[("*", {"cost_policy": policy})], most=300)
+    assert found.discovered == pytest.approx(2 * found.succeeded, rel=0.3)  # nothing has been seen twice
+
+
+def test_retries_that_were_answered_leave_their_hosts_alone(tmp_path: Path) -> None:
+    clock, ends = ManualClock(START), {}
+    settings = {"frontier": {"retry": {"delay": "1h", "status_delay": "1h"}}}
+    for status in (0, 500):
+        path = tmp_path / str(status)
+        with Frontier.open(path, settings, clock=clock) as frontier:
+            frontier.schedule_many(f"http://host.test/{page}" for page in range(60))
+            for number in range(30):
+                clock.advance(3600.0)
+                for lease in frontier.lease(1):
+                    outcome = Outcome.RETRY if number % 5 == 0 else Outcome.SUCCESS
+                    frontier.finish(lease, outcome, fetch_seconds=0.5, status=status, reason="failed")
+        ends[status] = simulated(path, clock.time(), seconds=7200.0, seed=1)
+    assert ends[500].succeeded > ends[0].succeeded
+
+
+def test_draws_are_no_history(tmp_path: Path) -> None:
+    start = crawled(tmp_path)
+    with Reader(tmp_path) as reader, reader.view() as view:
+        before = list(view.items(keys.HISTORY))
+    assert simulated(tmp_path, start).fetches > 0
+    with Reader(tmp_path) as reader, reader.view() as view:
+        assert list(view.items(keys.HISTORY)) == before
