@@ -238,7 +238,7 @@ def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, 
         return merged_effect(effects)
     if "states" in effects[0]:
         return merged_selected(effects)
-    if command in ("delete", "replay", "drop"):
+    if command in ("delete", "forget", "replay", "drop"):
         first = [url for one in effects for url in one.get("first", ())]
         return added(effects) | ({"first": first[:_FIRST]} if first else {})
     return merged_undo(effects) | merged_states(effects)

@@ -129,7 +129,7 @@ def replicable(op: str, args: dict[str, Any]) -> dict[str, Any]:
 
     Nothing that was deleted or changed is kept, for a file beside a frontier is not a part of its snapshots.
     """
-    if op == "delete" or (op in OF_QUEUES and args.get("queue") is None):
+    if op in ("delete", "forget") or (op in OF_QUEUES and args.get("queue") is None):
         return args | {"for_good": True, "timeless": True}
     if op in ("drop", "replay"):
         args = args | ({"timeless": True} if args.get("match") is not None else {})

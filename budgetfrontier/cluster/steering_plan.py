@@ -10,6 +10,7 @@ from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import Undoing
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal, replicable
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
@@ -34,7 +35,7 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
     if op == "undo":
         states, _ = undoable(owners, read_name(str(args["id"])), force=bool(args.get("force")))
         return merging.merged_result(op, states)
-    if op not in ("delete", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
+    if op not in ("delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
     args = _as_asked(owners, op, args)
     if (error := refusal(op, args)) is not None:
@@ -82,6 +83,11 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
     if args.get("ids") is not None:
         letters = _by_partition(args["ids"])
         return SteeringPlan(args | {"ids": None}, {at: {"ids": ids} for at, ids in letters.items()}, letters.keys())
+    if op == "forget" and args.get("uris"):
+        urls: dict[int, list[str]] = {}
+        for url in args["uris"]:
+            urls.setdefault(owners.partition_of_uri(CrawlUri(url)), []).append(url)
+        return SteeringPlan(args | {"uris": []}, {at: {"uris": part} for at, part in urls.items()}, urls.keys())
     return SteeringPlan(args, to=_concerned(owners, op, args))
 
 

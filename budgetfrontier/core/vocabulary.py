@@ -107,6 +107,7 @@ AUDITED = (
     "wake",
     "set_queue",
     "delete",
+    "forget",
     "undo",
     "discard",
     "pause",

@@ -18,7 +18,7 @@ MANY_URIS, BRIEF_URIS = 1000, 20
 """The URIs of a queue that a pattern is tested on, for a listing and for a page that is read again and again."""
 
 _BY_SETTINGS = {"label", "sheet", "group"}  # kinds of patterns that a queue may match without it being known here
-_OF_URIS = {"delete", "drop", "replay"}  # commands whose patterns are of URIs, which are gone
+_OF_URIS = {"delete", "drop", "forget", "replay"}  # commands whose patterns are of URIs, which are gone
 _OF_NO_QUEUE = PAUSING | {"terminate", "drop", "discard"}
 
 Covers = Callable[[AuditEntry], str | None]

@@ -33,6 +33,8 @@ def undone(effect: _Values) -> str:
     """Return the effect of an undo."""
     if "returned" in effect:
         letters = effect["command"] in ("drop", "bury")
+        if effect["command"] == "forget":
+            return f"{counted(effect['returned'], 'URL')} known again"
         where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
         return f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
     if "dropped" in effect:
@@ -218,6 +220,13 @@ def _chosen(args: _Values) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
+def forgotten(effect: _Values) -> str:
+    """Return how many URLs are forgotten, and how many are not."""
+    waiting = f", and not {effect['waiting']:,} that wait" if effect.get("waiting") else ""
+    unknown = f"; {effect['unknown']:,} were not known" if effect.get("unknown") else ""
+    return f"{counted(effect.get('forgotten', 0), 'URL')}{waiting}{unknown}"
+
+
 def _deleted(args: _Values, effect: _Values) -> str:
     for_good = ", for good" if args.get("for_good") else ""
     undecided = effect.get("undecided")
@@ -262,6 +271,7 @@ _SENTENCES: dict[str, Callable[[_Values, _Values], str]] = {
     "mark_seen": _tallied("Marked {} as seen", "URL"),
     "bury": _tallied("Imported {}", "dead letter"),
     "delete": _deleted,
+    "forget": lambda args, effect: f"Forgot {forgotten(effect)}{_chosen(args)}.",
     "replay": _letters("Replayed", "replayed"),
     "drop": _letters("Dropped", "dropped"),
     "undo": _undone,

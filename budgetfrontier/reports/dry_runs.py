@@ -8,7 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
-from budgetfrontier.engine.commands import dead_letters, deletion, preview, queue_commands, state_preview, undo_checks
+from budgetfrontier.engine.commands import (
+    dead_letters,
+    deletion,
+    forgetting,
+    preview,
+    queue_commands,
+    state_preview,
+    undo_checks,
+)
 from budgetfrontier.engine.commands.adjustment import not_in_force, promise
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.scope_check import preview_in_scope
@@ -31,6 +39,8 @@ def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, 
     if op == "delete":
         deletion.check(args)
         return deletion.preview(view, args)
+    if op == "forget":
+        return forgetting.preview(view, args)
     if op in _OF_LETTERS:
         return dead_letters.preview(view, args)
     if op in _OF_QUEUE:

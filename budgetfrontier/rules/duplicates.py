@@ -18,6 +18,17 @@ MOST_UNFOLDED = 1_000_000
 """The most fingerprints in the table `seen` that are not in the Bloom filter yet."""
 
 
+def objection_to_forgetting(duplicates: str) -> str:
+    """Return why a frontier with this setting cannot forget a URL; "" if it can."""
+    if duplicates == BLOOM:
+        return (
+            "a Bloom filter cannot forget a URL (`frontier.duplicates: bloom`); schedule the URIs with `force` instead"
+        )
+    return (
+        "no URL is remembered (`frontier.duplicates: noop`): there is nothing to forget" if duplicates == NOOP else ""
+    )
+
+
 def bloom_size(expected: int, error: float) -> tuple[int, int]:
     """Return the bits of a Bloom filter for so many fingerprints with this error, and the hashes of each."""
     bits = -expected * log(error) / log(2) ** 2

@@ -10,7 +10,7 @@ WAITING = frozenset(("snooze", "wake"))
 PACING = frozenset(("set_queue",))
 """The commands that give a queue an interval and a limit of its own."""
 PAUSING = frozenset(("pause", "resume"))
-DELETING = frozenset(("delete", "drop"))
+DELETING = frozenset(("delete", "drop", "forget"))
 """The commands that keep the records that they delete."""
 BURYING = frozenset(("bury",))
 """The command that adds dead letters: its undo keeps the records that it deletes."""

@@ -413,3 +413,16 @@ def test_what_followed_an_adjustment_is_told_of_all_partitions(cli: Cli, at_rest
     code, out, _ = cli("audit", row["id"], "--outcome")
     assert code == 0 and "fetched 0 of 78 promised, spent 0 of 78, " in out
     assert cli("undo", row["id"])[0] == 0
+
+
+def test_urls_are_forgotten_by_the_partitions_that_have_them(cli: Cli) -> None:
+    code, out, err = cli("forget", "--match", "*")
+    assert code == 1 and "knows no URLs by a pattern: give URLs" in err
+    urls = ["https://h1.test/0", "https://h2.test/1", "https://h3.test/99"]
+    assert cli("forget", *urls, "--dry-run")[1] == "would forget 3 URLs\n"
+    code, out, err = cli("forget", *urls)
+    assert (code, out, err) == (0, "forgot 2 URLs; 1 were not known\n", "")
+    (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])
+    assert row["effect"] == {"forgotten": 2, "waiting": 0, "unknown": 1}
+    assert "was for good" in cli("undo", row["id"])[2]
+    assert cli("import", "--seen", *urls[:2])[1].endswith("marked as seen 2\n")  # the other tests know them

@@ -94,6 +94,7 @@ TAKES = {
     "undo": ("id", "force"),
     "discard": ("id",),
     "delete": ("queue", "pattern", "for_good"),
+    "forget": ("match", "pattern", "uris"),
     "schedule": ("uris",),
     "mark_seen": ("uris",),
     "bury": ("uris", "reasons"),

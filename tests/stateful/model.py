@@ -1477,6 +1477,19 @@ class Model:
         self.settle()
         return True
 
+    def forget_by_command(self, url: str) -> str:
+        """What waits stays, in a frontier that keeps its URLs; any other knows no more than whether one was seen."""
+        if self.options["keep_urls"]:
+            if url in self.known and self.waits(url):
+                return "waiting"
+            if url in self.known:
+                self.forget(url)
+                return "forgotten"
+        if url not in self.seen:
+            return "unknown"
+        self.seen.discard(url)
+        return "forgotten"
+
     def below_limit(self, key: str, before: int) -> None:
         """Fewer URLs of a queue are completed: one that its limit has retired comes back."""
         queue = self.queues[key]

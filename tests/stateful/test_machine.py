@@ -490,6 +490,16 @@ class FrontierMachine(RuleBasedStateMachine):
 
     # ---- an operator's operations
 
+    @rule(spec=uris)
+    def forget(self, spec: dict[str, Any]) -> None:
+        entry = self.frontier.internals.apply(Command("forget", {"uris": [spec["url"]]}, "me", ""))
+        if self.options["duplicates"] != "exact":
+            assert entry.error
+            return
+        expected = self.model.forget_by_command(spec["url"])
+        told = [name for name in ("forgotten", "waiting", "unknown") if entry.effect[name]]
+        same("forgotten", told, [expected])
+
     @rule(match=st.sampled_from(MATCHES), chosen=values)
     def adjust(self, match: str, chosen: dict[str, Any]) -> None:
         self.frontier.adjust(match=match, reason="test", dry_run=True, **chosen)

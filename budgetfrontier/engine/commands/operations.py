@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine.admission.admit import Admitter
-from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, queue_commands, scheduling, undo
+from budgetfrontier.engine.commands import (
+    adjustment,
+    dead_letters,
+    deletion,
+    forgetting,
+    queue_commands,
+    scheduling,
+    undo,
+)
 from budgetfrontier.engine.commands.state_preview import look_at_crawl
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
@@ -80,6 +88,7 @@ STEPWISE: dict[str, Stepwise] = {
     "delete": Stepwise(deletion.start, deletion.step),
     "replay": Stepwise(dead_letters.start_replay, dead_letters.replay),
     "drop": Stepwise(dead_letters.start_drop, dead_letters.drop),
+    "forget": Stepwise(forgetting.start, forgetting.step),
     "undo": Stepwise(undo.start, undo.step),
     **{op: Stepwise(queue_commands.start, step) for op, step in queue_commands.STEPS.items()},
 }
@@ -97,6 +106,7 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "undo": undo.check,
     "discard": undo.check,
     "delete": deletion.check,
+    "forget": forgetting.check,
     "schedule": scheduling.check,
     "mark_seen": scheduling.check,
     "bury": scheduling.check_letters,
@@ -113,6 +123,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "undo": frozenset(("id", "force")),
     "discard": frozenset(("id",)),
     "delete": frozenset(("queue", "pattern", "match", "states", "dry_run", "for_good", "timeless")),
+    "forget": frozenset(("uris", "match", "pattern", "for_good", "timeless")),
     "schedule": frozenset(("uris", "revived", "upto", "in_place")),
     "mark_seen": frozenset(("uris", "charge")),
     "bury": frozenset(("uris", "reasons")),

@@ -46,7 +46,7 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
         again = "undo the bury" if command == "bury" else f"give the {command}"
         raise FrontierError(f"{entry.id} has put back what was deleted; to delete it again, {again} again")
     if found is None:
-        done = entry.effect.get("deleted", entry.effect.get("dropped"))
+        done = next((entry.effect[name] for name in ("deleted", "dropped", "forgotten") if name in entry.effect), 0)
         why = "was for good, or in memory: what it has deleted was not kept" if done else "has deleted nothing"
         raise FrontierError(f"{entry.id}, {command}, cannot be undone: it {why}")
     return found
@@ -165,21 +165,24 @@ def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: b
 
     while at < found.bytes:
         block, at = read_kept(path / FOLDER, found, at)
-        back += _returning(block)
+        back += _returning(block, command)
         for look in _left(block):
             if last is not None and last.id != look.id:
                 pass_by(last)
             last = look
     pass_by(last)
-    effect: dict[str, Any] = {"puts back": back, "queues_count": counts["queues"], "queues": list(names)}
+    effect: dict[str, Any] = {"command": command, "puts back": back}
+    effect |= {"queues_count": counts["queues"], "queues": list(names)}
     if counts["changed"]:
         changed = {name: why for name, why in names.items() if why}
         effect |= {"changed_count": counts["changed"], "changed": [f"{name}: {why}" for name, why in changed.items()]}
     return effect
 
 
-def _returning(block: Block) -> int:
-    return len(block.records) if block.table in (keys.PENDING, keys.FUTURE, keys.DEAD) else 0
+def _returning(block: Block, command: str) -> int:
+    """Return how many records of a block an undo counts: URIs and dead letters, or URLs that were forgotten."""
+    counted = (keys.SEEN,) if command == "forget" else (keys.PENDING, keys.FUTURE, keys.DEAD)
+    return len(block.records) if block.table in counted else 0
 
 
 def _changed(queue: QueueRecord, look: Look) -> str:
@@ -219,7 +222,7 @@ def _place(kernel: Kernel, admitter: Admitter, blocks: list[Block], progress: Pr
         if table == keys.PENDING and queue_id != progress.at[2]:
             progress.at[2] = queue_id
             progress.effect["queues"] += 1
-    progress.effect["returned"] += sum(map(_returning, blocks))
+    progress.effect["returned"] += sum(_returning(block, progress.effect["command"]) for block in blocks)
 
 
 def _put_back(

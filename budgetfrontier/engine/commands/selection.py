@@ -70,6 +70,18 @@ def match_of(args: dict[str, Any]) -> Match:
     return match
 
 
+class ChosenUrls:
+    """The URLs that a command chooses: by a pattern, with their queues, and by a regular expression."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        self._match = match_of(args)
+        self._pattern = Pattern(args["pattern"], timeless=bool(args.get("timeless"))) if args.get("pattern") else None
+
+    def test(self, url: str, queue: str) -> bool:
+        """Return whether a URL of a queue is chosen."""
+        return self._match.matches(url, queue) and (self._pattern is None or bool(self._pattern.search(url)))
+
+
 class SelectedQueues:
     """The queues that a command selects: those in some states, which a pattern matches.
 

@@ -70,6 +70,10 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "pause": CliCommand("steer", ("news", "news --reason 'maintenance until 18:00'")),
         "resume": CliCommand("steer", ("news", "news --reason 'maintenance is over'")),
         "terminate": CliCommand("steer", ("news", "news --reason 'replaced by news-2027'")),
+        "forget": CliCommand(
+            "forget",
+            ("news --match domain:example.org --pattern /archive/ --dry-run", "news https://www.example.org/news"),
+        ),
         "revive": CliCommand(
             "revive", ("news --status -9998 --dry-run", "news --status -5000 --since 2027-01-01T00:00Z")
         ),

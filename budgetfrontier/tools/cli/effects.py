@@ -100,9 +100,9 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
 
     say(clean(f"would undo {effect.pop('undoes')}"))
     if "puts back" in effect:
-        letters = effect["queues_count"] == 0
-        what = counted(effect["puts back"], "dead letter" if letters else "URI")
-        where = "" if letters else f" to {named_keys(effect['queues_count'], effect['queues'])}"
+        noun = {"delete": "URI", "forget": "URL"}.get(effect["command"], "dead letter")
+        what = counted(effect["puts back"], noun)
+        where = "" if noun != "URI" else f" to {named_keys(effect['queues_count'], effect['queues'])}"
         say(f"would return {what}{where}")
         if effect.get("changed_count"):
             say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")

@@ -30,11 +30,12 @@ class Parser(argparse.ArgumentParser):
         if "--cluster" in self._option_string_actions:
             args = self._cluster_first(sys.argv[1:] if args is None else args)
         found, rest = super().parse_known_args(args, namespace)
-        if self.may_follow and rest and getattr(found, self.may_follow) is None:
+        if self.may_follow and rest and not (value := getattr(found, self.may_follow)):
             at = int(rest[0] == "--")
-            if at < len(rest) and (at or not rest[0].startswith("-")):
-                setattr(found, self.may_follow, rest[at])
-                rest = rest[at + 1 :]
+            end = at + 1 if value is None else len(rest)
+            if at < len(rest) and (at or not any(text.startswith("-") for text in rest[:end])):
+                setattr(found, self.may_follow, rest[at] if value is None else rest[at:])
+                rest = rest[end:]
         return found, rest
 
     def _cluster_first(self, args: Sequence[str]) -> list[str]:

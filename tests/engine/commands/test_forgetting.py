@@ -1,0 +1,125 @@
+"""URLs are forgotten, in steps, so that they may be scheduled again; those that wait stay known, and undo knows all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands import forgetting, runner
+from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.testing import crash
+from tests.support import START, crawl, in_progress, kernel, memory, on_disk, pages, post
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "STEP", 2)
+
+
+def give(f: Frontier, **args: Any) -> AuditEntry:
+    entry = f.internals.apply(Command("forget", args, "somebody", ""))
+    f.check()
+    return entry
+
+
+def crawled(folder: Path, **options: Any) -> Frontier:
+    """Six pages that were fetched, two that wait, and one for later."""
+    f = on_disk(folder, ManualClock(START), **options)
+    f.schedule_many(pages("ab", 3))
+    crawl(f)
+    f.schedule_many(pages("a", 2, first=8))
+    f.schedule(CrawlUri("https://b.test/7", not_before=START + 1e6))
+    f.commit()
+    return f
+
+
+def results(f: Frontier) -> str:
+    """Which pages are not known."""
+    urls = [*pages("ab", 3), *pages("a", 2, first=8), "https://b.test/7"]
+    known = kernel(f).tables
+    admitter = f._admitter
+    assert known is not None
+    return " ".join(url[8] + url[-1] for url in urls if not admitter.is_seen(admitter.fingerprint(CrawlUri(url))))
+
+
+@pytest.mark.parametrize(
+    ("args", "expected", "waiting"),
+    [
+        ({"match": "*"}, "a0 a1 a2 b0 b1 b2", 3),
+        ({"match": "host:a.test"}, "a0 a1 a2", 2),
+        ({"match": "queues:b.test", "pattern": "/[12]$"}, "b1 b2", 0),
+        ({"match": "regex:/[07]$"}, "a0 b0", 1),
+        ({"match": "host:none.test"}, "", 0),
+    ],
+)
+def test_urls_that_are_kept_are_forgotten_by_pattern(
+    tmp_path: Path, args: dict[str, Any], expected: str, waiting: int
+) -> None:
+    with crawled(tmp_path, keep_urls=True) as f:
+        shown = forgetting.preview(kernel(f).tables.flushed(), args)
+        entry = give(f, **args)
+        effect = {name: entry.effect[name] for name in shown}
+        assert effect == shown == {"forgotten": len(expected.split()), "waiting": waiting, "unknown": 0}
+        assert results(f) == expected
+        if expected:
+            f.undo(entry.id)
+            undone = f.audit(limit=1)[0].effect
+            assert (undone["command"], undone["returned"]) == ("forget", len(expected.split()))
+            f.check()
+            assert results(f) == ""
+
+
+@pytest.mark.parametrize("keep_urls", [True, False])
+def test_urls_that_are_given_are_forgotten_in_any_spelling(tmp_path: Path, keep_urls: bool) -> None:
+    with crawled(tmp_path, keep_urls=keep_urls) as f:
+        urls = ["HTTPS://A.test:443/1#x", "https://a.test/1", "https://b.test/2", "https://none.test/", "no URL"]
+        entry = give(f, uris=urls)
+        found = {name: entry.effect[name] for name in ("forgotten", "waiting", "unknown")}
+        assert found["forgotten"] == 2 and found["waiting"] == 0 and found["unknown"] in (2, 3)
+        assert results(f) == "a1 b2"
+        assert f.schedule("https://a.test/1").value == "ADDED"
+        f.undo(entry.id)
+        f.check()
+        assert results(f) == ""
+
+
+def test_what_waits_stays_known_where_that_is_known(tmp_path: Path) -> None:
+    with crawled(tmp_path, keep_urls=True) as f:
+        (lease,) = f.lease(1)
+        entry = give(f, uris=[lease.uri.url, "https://a.test/9", "https://b.test/7", "https://b.test/1"])
+        assert (entry.effect["forgotten"], entry.effect["waiting"], results(f)) == (1, 3, "b1")
+        f.finish(lease)
+        f.check()
+
+
+def test_it_goes_on_after_a_crash(tmp_path: Path) -> None:
+    f = crawled(tmp_path)
+    number = post(tmp_path / "frontier", "forget", uris=[*pages("ab", 3)])
+    f.commit()
+    assert in_progress(f)
+    crash(f)
+    with on_disk(tmp_path, ManualClock(START)) as f:
+        while in_progress(f):
+            f.check()
+            f.commit()
+        (entry,) = f.audit(limit=1)
+        assert (entry.number, entry.effect["forgotten"]) == (number, 6)
+        assert results(f) == "a0 a1 a2 b0 b1 b2"
+
+
+def test_what_cannot_be_forgotten_is_refused_with_words(tmp_path: Path) -> None:
+    with memory() as f:
+        assert "keeps fingerprints and no URLs" in (give(f, match="*").error or "")
+        assert "forget what?" in (give(f).error or "")
+        assert "a group is of queues" in (give(f, match="group:x").error or "")
+        assert "labels are of seeds" in (give(f, match="label:x").error or "")
+        assert "regular expression" in (give(f, match="*", pattern="(").error or "")
+    with memory(duplicates="noop") as f:
+        assert "nothing to forget" in (give(f, uris=["https://a.test/"]).error or "")
+    with on_disk(tmp_path, duplicates="bloom") as f:
+        assert "a Bloom filter cannot forget" in (give(f, uris=["https://a.test/"]).error or "")

@@ -1,0 +1,59 @@
+"""`forget`: URLs of crawl.log, of a frontier that keeps its URLs, and those that are given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from budgetfrontier import CrawlUri, Frontier, Settings
+from tests.tools.cli.conftest import Cli
+
+LINE = "2027-01-01T00:00:00.000Z {status} 10 {url} {hops} - text/html #1 1 - - -\n"
+
+
+def log_of(job: Path, *urls: str) -> None:
+    lines = [LINE.format(status=200, url=url, hops="L") for url in urls]
+    lines.append(LINE.format(status=200, url="http://snoozed.test/robots.txt", hops="P"))
+    (job / "logs").mkdir(exist_ok=True)
+    (job / "logs" / "crawl.log").write_text("".join(lines))
+
+
+def test_urls_of_the_log_that_wait_for_nothing_are_forgotten(job: Path, cli: Cli) -> None:
+    log_of(job, "http://snoozed.test/0", "http://snoozed.test/0", "http://snoozed.test/1", "http://gone.test/")
+    would = cli("forget", job, "--match", "*", "--dry-run")
+    assert (would.out, would.err) == ("would forget 2 URLs\n", "dry run: nothing was changed\n")
+    assert cli("forget", job, "--match", "domain:gone.test", "--pattern", "/x").out == "forgot 0 URLs\n"
+    done = cli("forget", job, "--match", "domain:snoozed.test", "--reason", "again")
+    assert done.out == "forgot 1 URL\n" and "to take it back: budgetfrontier undo" in done.err
+    assert "added 1," in cli("import", job, "http://snoozed.test/0").out
+    assert "duplicate 1," in cli("import", job, "http://gone.test/").out
+    number = done.err.split()[done.err.split().index("undo") + 2]
+    assert "would return 1 URL\n" in cli("undo", job, number, "--dry-run").out
+    assert cli("undo", job, number).out == f"undone {number}, forget: 1 URL known again\n"
+
+
+def test_what_cannot_be_forgotten_is_refused(stopped: Path, cli: Cli, tmp_path: Path) -> None:
+    assert cli("forget", stopped).code == 2
+    assert cli("forget", stopped, "--reason", "x", "http://none.test/", "http://no.test/").out.endswith(
+        "2 were not known\n"
+    )
+    assert cli("forget", stopped, "http://a.test/", "--match", "*").code == 2
+    assert "crawl.log, where" in cli("forget", stopped, "--match", "*").err
+    assert "no queues or labels" in cli("forget", stopped, "--match", "queue:a.test").err
+    bloom = tmp_path / "bloom"
+    with Frontier.open(bloom / "frontier", Settings.from_dict({"frontier": {"duplicates": "bloom"}})) as f:
+        f.schedule("http://a.test/")
+    assert "a Bloom filter cannot forget" in cli("forget", bloom, "http://a.test/").err
+
+
+def test_a_frontier_that_keeps_its_urls_is_asked(cli: Cli, tmp_path: Path) -> None:
+    job = tmp_path / "kept"
+    with Frontier.open(job / "frontier", Settings.from_dict({"frontier": {"keep_urls": True}})) as f:
+        f.schedule_many(CrawlUri(f"http://a.test/{n}") for n in range(3))
+        for lease in f.lease(1):
+            f.finish(lease)
+    assert cli("forget", job, "--match", "a.*", "--dry-run").out == "would forget 1 URL, and not 2 that wait\n"
+    assert cli("forget", job, "--match", "queue:a.test").out == "forgot 1 URL, and not 2 that wait\n"
+    assert (
+        cli("forget", job, "http://a.test/0", "http://a.test/1").out
+        == "forgot 0 URLs, and not 1 that wait; 1 were not known\n"
+    )
