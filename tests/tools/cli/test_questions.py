@@ -65,7 +65,9 @@ ANSWERS = {
         ("queue_total_budget 2 override 1: domain:capped.test", "adjustment 1: queue:capped.test"),
     ),
     "Which hosts eat the budget?": Answer(
-        ("leased_ago\nfailed.test ",), ("failed.test EXHAUSTED 3 0 1 2,949 51",), query="?sort=expenditure"
+        ("leased_ago\nfailed.test ",),
+        ("prec leased failed.test EXHAUSTED 0 51 / no maximum",),
+        query="?sort=expenditure",
     ),
     "Which hosts ate it in the last hour?": Answer(("failed.test     51  89%",), ("failed.test 51",), query="?span=1h"),
     "How many pages did each host give in the last hour?": Answer(
@@ -92,17 +94,20 @@ ANSWERS = {
     "Which queue has the longest tail of politeness?": Answer(
         ("politeness  2h", "slow.test"), ("politeness 2h from 2h on", "slow.test at its shortest delay")
     ),
-    "Who changed this queue?": Answer(("alice", "too much of it"), ("alice too much of it",)),
+    "Who changed this queue?": Answer(
+        ("alice", "too much of it"),
+        ("alice Set error_penalty_amount to 1 (before: 50) for queue:capped.test", "too much of it yes adjust 1"),
+    ),
     "How do I take that back?": Answer(
         ("undone 1, adjust: removed adjustment 1",),
-        ("adjust alice too much of it", "Undo"),
+        ("too much of it adjust 1 Undo",),
     ),
     "I deleted the wrong queue, how do I get it back?": Answer(
-        ("undone 4, delete: returned 1 URI to 1 queue",), ("delete bob the wrong one",), "4"
+        ("undone 4, delete: returned 1 URI to 1 queue",), ("the wrong one delete 4 Undo",), "4"
     ),
     "What lies in this retired queue?": Answer(("http://full.test/8",), ("http://full.test/8",), "full.test"),
     "What have its paths in common?": Answer(
-        ("7  100%   /N", "http://full.test/2"), ("7 100% /N http://full.test/2",), "full.test"
+        ("7  100%   /N", "http://full.test/2"), ("7 100% /N", "http://full.test/2"), "full.test"
     ),
     "Is it a trap, and what would hold it?": Answer(
         (
@@ -113,7 +118,7 @@ ANSWERS = {
         ("future-dates 12 of 12 URLs", "Hold at 0"),
     ),
     "Which queues are over budget, and will retire again?": Answer(
-        ("capped.test", "full.test"), ("full.test 7 2 1", "Over budget, and will retire again", "capped.test 8 3 2")
+        ("capped.test", "full.test"), ("full.test 7 2 / 1", "Over budget, and will retire again", "capped.test 8 3 / 2")
     ),
     "What was spent on errors, and on prerequisites?": Answer(
         ("Failures:     51 (penalties: 50)", "Dead letters: 1 (attempts: 1)", "Prerequisites: 1"),
@@ -126,7 +131,7 @@ ANSWERS = {
     ),
     "Which queues have waited longest for a turn?": Answer(
         ("leased_ago\nstarved.test  INACTIVE", "capped.test   INACTIVE"),
-        ("starved.test INACTIVE 9 12 12 0 0 none 0.0 0 - never",),
+        ("starved.test INACTIVE 12 0 / no maximum 0.0 0 0 12 9 never",),
         query="?state=INACTIVE",
     ),
     "Which fetches hang, and since when?": Answer(
