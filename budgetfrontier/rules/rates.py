@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from budgetfrontier.core.vocabulary import ANSWERS
+
 FIGURES: dict[str, tuple[str, ...]] = {
     "fetched": ("succeeded", "failed", "retried", "given_up"),
     "finished": ("succeeded", "failed", "disregarded"),
@@ -20,6 +22,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "duplicates": ("duplicates",),
     "spent": ("expenditure",),
     "bytes": ("bytes",),
+    **{name: (name,) for name in ANSWERS},
 }
 """The figures of a time, each as a sum of totals; a figure with the name of a total is that total."""
 
