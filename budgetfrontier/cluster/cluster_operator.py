@@ -18,6 +18,7 @@ from budgetfrontier.cluster.inspection import (
     MOST_BYTES,
     MOST_LISTED,
     MOST_ROWS,
+    FetchedPage,
     FoundQueue,
     QueuePage,
     Reported,
@@ -29,6 +30,7 @@ from budgetfrontier.core.units import counted
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import over_time, trap_list
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
+from budgetfrontier.reports.crawl_comparison import FetchedQueue
 from budgetfrontier.reports.crawl_log import CrawlLogLine
 from budgetfrontier.reports.explanation import Explanation, ReasonStep
 from budgetfrontier.reports.format import clean
@@ -365,6 +367,16 @@ class ClusterOperator:
         found: dict[int, Statuses]
         found = self.owners.ask("statuses", Statuses, selection=selection, status=status, limit=limit)
         return merged_statuses(found.values(), status=status, limit=limit)
+
+    def fetched_queues(self) -> Iterator[FetchedQueue]:
+        """Yield what was fetched of each queue, by partition."""
+        for number in range(self.owners.partitions):
+            after: int | None = -1
+            while after is not None and number not in self.missing:
+                found: dict[int, FetchedPage] = self.owners.ask("fetched", FetchedPage, of=[number], after=after)
+                if number in found:
+                    yield from found[number].rows
+                    after = found[number].rest
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps in any partition, the most suspicious first."""

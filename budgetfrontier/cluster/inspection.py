@@ -22,7 +22,7 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
 from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports import audit_filter, dry_runs, near_queues, over_time, trap_list
+from budgetfrontier.reports import audit_filter, crawl_comparison, dry_runs, near_queues, over_time, trap_list
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcome_of
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
@@ -84,6 +84,13 @@ class FoundQueue(msgspec.Struct):
     is_sure: bool = False
     """Whether that is sure: another way to write it."""
     quotas: list[QuotaUse] = []
+
+
+class FetchedPage(msgspec.Struct):
+    """Queues of a partition with what was fetched of each; the next page begins at `rest`."""
+
+    rows: list[crawl_comparison.FetchedQueue]
+    rest: int | None
 
 
 class RowPage(msgspec.Struct, Generic[_T]):
@@ -335,6 +342,13 @@ def statuses(reader: Reader, *, selection: Selection, status: str, limit: int | 
         return statuses_(view, selection.test_or_all(), status=status, limit=limit)
 
 
+def fetched(reader: Reader, *, after: int) -> FetchedPage:
+    """Return what was fetched of queues, in order of creation, after the one with an id. O(result)."""
+    with reader.view() as view:
+        found = list(islice(crawl_comparison.fetched_queues(view, after), MOST_ROWS))
+    return FetchedPage([one for _, one in found], found[-1][0] if len(found) == MOST_ROWS else None)
+
+
 def traps(reader: Reader, *, selection: Selection, limit: int | None) -> list[Suspect]:
     """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""
     most = trap_list.READ if limit is None else limit
@@ -355,6 +369,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
         report, head, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
         dead_letters, undo, unknown_letters, is_known,
         series, busiest, held, runs, seeds, unlisted, quotas, labels, traps, statuses,
+        fetched,
     )
 }  # fmt: skip
 """The looks by name."""

@@ -21,6 +21,7 @@ from budgetfrontier.storage.view import PendingUri
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
+    from budgetfrontier.reports.crawl_comparison import FetchedQueue
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between, OverTime
@@ -279,6 +280,9 @@ class CrawlOperator(Protocol):
 
         `status` is a class, a status or a kind of error, as for `reports.status_tables.StatusChoice`.
         """
+
+    def fetched_queues(self) -> Iterator[FetchedQueue]:
+        """Yield what was fetched of each queue, without those of which nothing was. O(queues)."""
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""

@@ -36,6 +36,7 @@ from budgetfrontier.storage.view import PendingUri, View
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
+    from budgetfrontier.reports.crawl_comparison import FetchedQueue
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between
@@ -386,6 +387,13 @@ class JobOperator:
 
         with self.reader.view() as view:
             return statuses(view, selection.test_or_all(), status=status, limit=limit)
+
+    def fetched_queues(self) -> Iterator[FetchedQueue]:
+        """Yield what was fetched of each queue, from one snapshot."""
+        from budgetfrontier.reports.crawl_comparison import fetched_queues
+
+        with self.reader.view() as view:
+            yield from (found for _, found in fetched_queues(view))
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps, the most suspicious first."""

@@ -213,6 +213,16 @@ def test_answers_of_hosts_are_the_same(both: tuple[Path, Any], capsys: pytest.Ca
         assert any(found[0]["classes"]) and found[0]["rows"]
 
 
+def test_comparisons_are_the_same(both: tuple[Path, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    one, many = (Side(str(both[0]), capsys), Side(URL, capsys))
+    found = [side.rows("compare", other.job, "--limit", "0") for side, other in ((one, many), (many, one))]
+    assert found[1].pop("missing_partitions") == []
+    for each in found:
+        assert each["queues"] == {"only in the first": 0, "only in the second": 0, "in both": len(each["rows"])}
+        assert all(row["first"] == row["second"] for row in each["rows"])
+    assert found[0]["rows"]
+
+
 def test_all_kinds_of_reports_are_alike(both: tuple[Path, Any], capsys: pytest.CaptureFixture[str]) -> None:
     sides = Side(str(both[0]), capsys), Side(URL, capsys)
     reports = [{kind: side.rows("report", "--kind", kind) for kind in KINDS[1:]} for side in sides]

@@ -27,6 +27,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "queues": CliCommand("show", ("news --state RETIRED", "news --match domain:example.org --sort expenditure")),
         "queue": CliCommand("show", ("news www.example.org", "news www.example.org --patterns")),
         "explain": CliCommand("show", ("news https://www.example.org/archive", "news www.example.org")),
+        "compare": CliCommand("compare", ("news old-news", "news --runs 3 4 --by spent")),
         "statuses": CliCommand("status_listing", ("news --status 5xx", "news --by kind --match domain:example.org")),
         "traps": CliCommand("trap_holding", ("news", "news --apply shop.example.org --dry-run")),
         "audit": CliCommand("show", ("news --since 2d", "news --queue www.example.org --operation adjust")),

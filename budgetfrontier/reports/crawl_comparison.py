@@ -1,0 +1,120 @@
+"""Comparison of two crawls, or of two runs: what each fetched and spent, and on which hosts they differ most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nlargest
+from itertools import chain
+
+import msgspec
+
+from budgetfrontier.reports.over_time import Between
+from budgetfrontier.rules.rates import Rate
+from budgetfrontier.storage.series import Busiest
+from budgetfrontier.storage.view import View
+
+SIDES = ("only in the first", "only in the second", "in both")
+
+
+class FetchedQueue(msgspec.Struct):
+    """The amounts of a queue: attempts that were charged, their cost, bytes, and answers with an error, or none."""
+
+    queue: str
+    fetched: int
+    spent: int
+    bytes: int | None = None
+    errors: int | None = None
+
+
+class ComparedQueue(msgspec.Struct):
+    """A queue in two crawls; one that has none of it is None."""
+
+    queue: str
+    first: FetchedQueue | None
+    second: FetchedQueue | None
+
+    def amount(self, side: int, measure: str) -> int | None:
+        """Return an amount of one side: 0 if it has no such queue, None if it is not known."""
+        found = (self.first, self.second)[side]
+        known: int | None = 0 if found is None else getattr(found, measure)
+        return known
+
+    def difference(self, measure: str) -> int:
+        """Return how much more the second has."""
+        return (self.amount(1, measure) or 0) - (self.amount(0, measure) or 0)
+
+
+class Comparison(msgspec.Struct):
+    """Two crawls: their totals, with rates an hour, how many queues either has, and those that differ most."""
+
+    totals: tuple[dict[str, Rate], dict[str, Rate]]
+    queues: dict[str, int]
+    rows: list[ComparedQueue]
+
+
+def fetched_queues(view: View, after: int = -1) -> Iterator[tuple[int, FetchedQueue]]:
+    """Yield the queues of which anything was fetched with their ids, from those after one on. O(queues)."""
+    for queue in view.queues_after(after):
+        if queue.charges:
+            answers = view.answers(queue.id)
+            errors = 0 if answers is None else sum(answers.classes[2:])
+            yield queue.id, FetchedQueue(queue.queue, queue.charges, queue.expenditure, queue.bytes, errors)
+
+
+def busy_queues(busiest: Busiest) -> Iterator[FetchedQueue]:
+    """Yield the busiest queues of a time, as far as they are known apart."""
+    return (FetchedQueue(one.queue, one.fetched, one.spent) for one in busiest.queues)
+
+
+def rates_of(happened: Between, since: float, until: float) -> dict[str, Rate]:
+    """Return the figures of a time, with their rates an hour of crawling; none if nothing is known of it."""
+    return happened(since, until).rates
+
+
+def compared(
+    first: Iterable[FetchedQueue],
+    second: Iterable[FetchedQueue],
+    totals: tuple[dict[str, Rate], dict[str, Rate]],
+    *,
+    measure: str,
+    limit: int | None,
+) -> Comparison:
+    """Return the comparison, the queues with the greatest difference of a measure first. Memory: the first's queues."""
+    left = {one.queue: one for one in first}
+    number, both, only = len(left), 0, 0
+
+    def pairs() -> Iterator[ComparedQueue]:
+        nonlocal both, only
+        for one in second:
+            mine = left.pop(one.queue, None)
+            both += mine is not None
+            only += mine is None
+            yield ComparedQueue(one.queue, mine, one)
+
+    def rest() -> Iterator[ComparedQueue]:
+        for name, mine in left.items():  # those that the second has are gone from it by now
+            yield ComparedQueue(name, mine, None)
+
+    def key(row: ComparedQueue) -> tuple[int, str]:
+        return abs(row.difference(measure)), row.queue
+
+    found = chain(pairs(), rest())
+    rows = sorted(found, key=key, reverse=True) if limit is None else nlargest(limit, found, key=key)
+    return Comparison(totals, dict(zip(SIDES, (number - both, only, both), strict=True)), rows)
+
+
+def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:
+    """Yield what each has done in a sentence, and how many queues they share."""
+    for name, totals in zip(names, found.totals, strict=True):
+        yield f"{name}: {_told(totals)}"
+    yield "queues fetched from: " + ", ".join(f"{number:,} {side}" for side, number in found.queues.items())
+
+
+def _told(totals: Mapping[str, Rate]) -> str:
+    if not totals:
+        return "nothing is known of its time"
+    told = (f"{name} {totals[name].count:,.0f}" for name in ("fetched", "spent", "failed", "bytes", *_ANSWERS))
+    return f"{', '.join(told)}; {totals['fetched'].per_hour:,.0f} fetched an hour"
+
+
+_ANSWERS = ("answers_4xx", "answers_5xx", "unanswered")

@@ -1,0 +1,72 @@
+"""`compare`: two jobs, and two runs of one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from tests.tools.cli.conftest import Cli
+
+SETTINGS = {"crawl": "test", "frontier": {"politeness": {"min_delay": 0, "delay_factor": 0}, "backoff": {"delay": 0}}}
+HOUR = 3600.0
+
+
+def fetch(path: Path, began: float, counts: dict[str, int], *, errors: str = "") -> None:
+    """A run that fetches so many pages of each host, one a minute."""
+    clock = ManualClock(began)
+    with Frontier.open(path / "frontier", Settings.from_dict(SETTINGS), clock=clock) as frontier:
+        frontier.schedule_many(f"http://{host}/{began}/{n}" for host, number in counts.items() for n in range(number))
+        for _ in range(sum(counts.values())):
+            [lease] = frontier.lease()
+            bad = lease.queue == errors
+            outcome = Outcome.FAILURE if bad else Outcome.SUCCESS
+            frontier.finish(lease, outcome, status=500 if bad else 200, size=100)
+            clock.advance(60)
+            frontier.commit()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> tuple[Path, Path]:
+    """Two jobs; the first has had two runs, a day apart."""
+    began = time.time() - 48 * HOUR
+    fetch(tmp_path / "one", began, {"same.test": 3, "more.test": 2, "left.test": 4})
+    fetch(tmp_path / "one", began + 24 * HOUR, {"same.test": 1, "late.test": 5})
+    fetch(tmp_path / "two", began, {"same.test": 4, "more.test": 20, "new.test": 1}, errors="more.test")
+    return tmp_path / "one", tmp_path / "two"
+
+
+def test_two_jobs_are_compared_host_by_host(jobs: tuple[Path, Path], cli: Cli) -> None:
+    said = cli("compare", *jobs, "--format", "csv")
+    rows = {row["queue"]: row for row in csv.DictReader(StringIO(said.out))}
+    assert (said.code, next(iter(rows)), len(rows)) == (0, "more.test", 5)
+    assert list(rows["more.test"].values()) == ["more.test", "2", "20", "2", "20", "0", "20", "200", "2000"]
+    assert (rows["left.test"]["fetched"], rows["left.test"]["fetched_2"]) == ("4", "0")
+    assert (rows["new.test"]["fetched"], rows["new.test"]["fetched_2"]) == ("0", "1")
+    by_errors = cli("compare", *jobs, "--by", "errors", "--limit", "1", "--format", "csv").out
+    assert by_errors.splitlines()[1].startswith("more.test,")
+
+
+def test_text_and_json_have_the_totals(jobs: tuple[Path, Path], cli: Cli) -> None:
+    told = cli("compare", *jobs).out.splitlines()
+    assert told[0].startswith(f"{jobs[0]}: fetched 15, spent 15, failed 0, bytes 1,500, answers_4xx 0, answers_5xx 0")
+    assert told[1].startswith(f"{jobs[1]}: fetched 25, spent 25, failed 20, bytes 2,500, answers_4xx 0, answers_5xx 20")
+    assert told[2] == "queues fetched from: 2 only in the first, 1 only in the second, 2 in both"
+    found = json.loads(cli("compare", *jobs, "--format", "json").out)
+    assert found["totals"][1]["answers_5xx"]["count"] == 20
+    assert found["rows"][0]["second"]["fetched"] == 20
+
+
+def test_two_runs_of_a_job_are_compared(jobs: tuple[Path, Path], cli: Cli) -> None:
+    said = cli("compare", jobs[0], "--runs", "1", "2")
+    assert said.out.splitlines()[2] == "queues fetched from: 2 only in the first, 1 only in the second, 1 in both"
+    assert said.out.splitlines()[0].startswith("run 1: fetched 9, spent 9,")
+    assert "known by the hour" in said.err
+    assert "there is no run 9" in cli("compare", jobs[0], "--runs", "1", "9").err
+    assert "--by errors is not known by run" in cli("compare", jobs[0], "--runs", "1", "2", "--by", "errors").err
