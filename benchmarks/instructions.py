@@ -53,6 +53,7 @@ DRAINS: dict[str, dict[str, Any]] = {
     "addresses": {"queue_assignment_policy": "ip", "politeness": {"min_delay": 1}},
     "links": {},
     "details": {},
+    "windows": {"guards": {"windows": ["daily 00:00-24:00 UTC"]}},
 }
 """What is drained, and the settings of the frontier that differ from those of the others."""
 

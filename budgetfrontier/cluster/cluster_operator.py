@@ -55,6 +55,7 @@ from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import Override
 from budgetfrontier.storage import label_totals, quota_use
 from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
@@ -204,7 +205,8 @@ class ClusterOperator:
             self.between(now - length, now),
             self.head().totals,
             merging.merged_held(self.owners.ask("held", Held).values()),
-            merging.limits_left(self.owners.standings().values()),
+            merging.limits_left(self.owners.standings().values())
+            | over_time.of_windows(self.settings, [Override(one.match, one.set) for one in self.adjustments()]),
             now=now,
             length=length,
         )

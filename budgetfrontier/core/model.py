@@ -184,7 +184,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     delayed: float = 0
     """A wake time that a `delay` given by name has set: it is never clipped either."""
     rest: float = 0
-    """The wake time by politeness, retries and delays alone, as long as `block` or `paced_until` is the later one."""
+    """The wake time by politeness, retries and delays alone, as long as `block`, `paced_until` or `closed_until` is the
+    later one."""
     urls: Number = 0
     """With `frontier.keep_urls`, the URLs of the queue that are kept."""
     completed: Number = 0
@@ -219,6 +220,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The part of `errors` that was a SUCCESS, with an error status."""
     busy_until: float = 0
     """When the bytes received from it will have taken as long as its bandwidth allows."""
+    closed_until: float = 0
+    """When its crawl windows open, as of its last turn outside of them."""
 
     @property
     def succeeded(self) -> int:

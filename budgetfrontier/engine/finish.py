@@ -197,7 +197,9 @@ class Finisher:
         until = now + seconds
         if until > queue.wake_time:
             self._tables.rotation.set_wake(queue, until)
-        elif queue.rest < until <= max(queue.block, queue.paced_until):  # it counts if the block is undone
+        elif (
+            queue.rest < until <= max(queue.block, queue.paced_until, queue.closed_until)
+        ):  # it counts if the block is undone
             queue.rest = until
 
     def _politeness(self, lease: Lease, ending: Finish | None, settings: QueueSettings) -> float:

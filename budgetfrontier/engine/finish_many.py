@@ -232,7 +232,7 @@ class BatchFinisher:
                 elif rest > 0.0:  # copies `Finisher._rest`
                     if wake > queue.wake_time:
                         rotation.set_wake(queue, wake)
-                    elif queue.rest < wake <= max(queue.block, queue.paced_until):
+                    elif queue.rest < wake <= max(queue.block, queue.paced_until, queue.closed_until):
                         queue.rest = wake
                 out = queue.out = queue.out - 1
                 queue.reserved -= cost

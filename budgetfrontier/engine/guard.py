@@ -258,7 +258,7 @@ class Guard:
         self.on_tick()
         self.on_look()
         if self.kernel.rollout.waiting and not self.replicated:
-            self.kernel.rollout.step()
+            self.kernel.rollout.step(self.now())
             self.settle()
         self.tables.env.check_place()  # for calls that change nothing, too
         series = self.tables.series

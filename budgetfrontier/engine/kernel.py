@@ -52,8 +52,8 @@ class Kernel:
         """End the leases that have expired, and continue a roll-out: the first steps of a lease."""
         if now >= self.tables.leases.next_expiry:
             self.lease_expiry.expire(now)
-        if self.counters.revive_upto > 0 or self.counters.regrade_upto > 0:  # copies `Rollout.waiting`
-            self.rollout.step()
+        if self.rollout.waiting:
+            self.rollout.step(now)
         if self.tables.in_force.counts_links and now >= self._end_of_epoch():
             self.counters.ranked_at = now
             self._rank(now)
@@ -96,7 +96,7 @@ class Kernel:
             return float(tables.in_force.frontier.commit_interval)
         if state is not _RUNNING:
             return None
-        least = max(self.turns.crawl_waits_until() - now, 0.0)
+        least = max(self.turns.crawl_waits_until(now) - now, 0.0)
         if tables.rotation.ring or self.counters.inactive or self.rollout.waiting:
             return least
         first = min(tables.rotation.first_wake(), tables.future.first_due())

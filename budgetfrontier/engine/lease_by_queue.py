@@ -35,7 +35,7 @@ class LeaseByQueue:
         """
         rotation, counters = self._tables.rotation, self._tables.counters
         first, turns, self._left = self._tables.leases.next_id, MAX_TURNS, MAX_TURNS
-        if self._turns.crawl_waits_until() > now:
+        if self._turns.crawl_waits_until(now) > now:
             return
         try:
             for _ in range(len(rotation.ring)):
@@ -66,7 +66,7 @@ class LeaseByQueue:
     ) -> None:
         """Hand out URIs of one queue, out of its turn: an INACTIVE one is activated. Raises PolicyError."""
         first, self._left = self._tables.leases.next_id, MAX_TURNS
-        if self._turns.crawl_waits_until() > now:
+        if self._turns.crawl_waits_until(now) > now:
             return
         try:
             if queue.state is INACTIVE:

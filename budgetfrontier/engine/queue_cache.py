@@ -139,6 +139,7 @@ class QueueCache:
         queue.paced_until, queue.served = queue.paced_until or 0, queue.served or 0
         queue.failed_at, queue.backoff = queue.failed_at or 0, queue.backoff or 0
         queue.overloaded_until, queue.busy_until = queue.overloaded_until or 0, queue.busy_until or 0
+        queue.closed_until = queue.closed_until or 0
         return queue
 
     def committed(self) -> None:

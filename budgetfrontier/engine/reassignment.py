@@ -64,7 +64,7 @@ class Reassignment:
         in_force = self._tables.in_force
         if in_force.frontier.defer_to_previous:
             other = self._tables.queues.look_up(key)
-            return None if other is None or other.wake_time <= now else (key, None, None)
+            return None if other is None or not wake_times.host_waits(other, now) else (key, None, None)
         settings = in_force.for_uri(uri.url, key, uri.source)
         return key, settings, in_force.precedence(uri, settings) if in_force.asks_precedence else None
 
@@ -117,7 +117,7 @@ class Reassignment:
 
     def _pass_waits(self, source: QueueRecord, key: str | None, now: float) -> None:
         """Let the queue of a key wait as long as another one, if that waits."""
-        if source.wake_time > now and key is not None and key != source.queue:
+        if key is not None and key != source.queue and wake_times.host_waits(source, now):
             self._take_waits(self._tables.queues.find_or_create(key), source, now)
 
     def _take_waits(self, queue: QueueRecord, source: QueueRecord, now: float) -> None:

@@ -61,7 +61,7 @@ class Replica:
             if job is not None:
                 guard.commands.step(now)
                 guard.commits.changes += STEP
-            guard.kernel.rollout.step()
+            guard.kernel.rollout.step(now)
 
         guard.operate(step)
         return None if job is None else self._ended(job.entry)

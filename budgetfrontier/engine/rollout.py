@@ -1,6 +1,7 @@
 """The roll-out of a change of settings, a few hundred queues at a time, so that no call has to wait long.
 
-First, if precedences may have changed, the INACTIVE queues move to their new FIFOs, because they have waited longer;
+If crawl windows have changed, the SNOOZED queues that wait for theirs have their turn again. Then, if precedences may
+have changed, the INACTIVE queues move to their new FIFOs, because they have waited longer;
 then the INELIGIBLE ones that are before the precedence floor now go to the back of theirs. At last every RETIRED queue
 that its operator did not retire by name goes to the back of its FIFO, in the order of retirement. The progress is part
 of the totals, so that it survives a crash.
@@ -9,10 +10,11 @@ of the totals, so that it survives a crash.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.rules import queue_states
+from budgetfrontier.rules import queue_states, wake_times
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.storage import keys
@@ -35,7 +37,8 @@ class Rollout:
     @property
     def waiting(self) -> bool:
         """Whether something is left to be done."""
-        return self._counters.revive_upto > 0 or self._counters.regrade_upto > 0
+        counters = self._counters
+        return counters.revive_upto > 0 or counters.regrade_upto > 0 or counters.reopened_upto != b""
 
     def change_settings(
         self, settings: Settings, adjustments: list[Override], now: float, *, precedence: bool = True
@@ -46,12 +49,15 @@ class Rollout:
         another one than the URIs placed last. The first hundreds are processed at once, others with later calls.
         Groups wait for their clocks by their new limits. O(leases out + groups that wait).
         """
-        tables = self._tables
+        tables, windows = self._tables, self._tables.in_force.windows
         tables.put_in_force(settings, adjustments)
         self._counters.settings_revision += 1
+        if tables.in_force.windows != windows:
+            self._counters.reopened_upto = keys.timed.pack(now, 0)
+            tables.attend()
         self._turns.groups.reconsider(now)
         self._begin(precedence=precedence or tables.in_force.mixes_precedences)
-        self.step()
+        self.step(now)
         for queue in tables.queues.each(sorted({lease.queue_id for lease in tables.leases.out.values()})):
             self._turns.go_on(queue, now)
 
@@ -65,10 +71,12 @@ class Rollout:
         counters.revived_upto = 0
         counters.revive_upto = counters.retired_back
 
-    def step(self, limit: int = STEP) -> None:
+    def step(self, now: float, limit: int = STEP) -> None:
         """Apply the change to the next queues. O(limit)."""
         if not self.waiting:
             return
+        if self._counters.reopened_upto:
+            limit -= self._reopen(limit, now)
         regraded = self._regraded(limit)
         for queue in self._tables.queues.each(regraded):
             self._turns.settings.refresh(queue)
@@ -78,6 +86,20 @@ class Rollout:
             for queue in self._tables.queues.each(self._next_of(keys.RETIRED, "revived_upto", "revive_upto", limit)):
                 if queue_states.is_revived_by_change(queue):
                     self._turns.unretire(queue)
+
+    def _reopen(self, limit: int, now: float) -> int:
+        """Let the next SNOOZED queues wait no longer for crawl windows, which their turn asks about; count them."""
+        counters, found = self._counters, list[bytes]()
+        cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.SNOOZED])
+        if cursor.set_range(counters.reopened_upto):
+            found = [key for key, _ in islice(cursor.iternext(), limit + 1)]
+        found = [key for key in found if key != counters.reopened_upto]
+        counters.reopened_upto = found[limit - 1] if len(found) >= limit else b""
+        self._tables.attend()
+        for queue in self._tables.queues.each(keys.timed.unpack(key)[1] for key in found[:limit]):
+            if queue.closed_until > now:
+                self._tables.rotation.set_waits(queue, wake_times.reopened(queue))
+        return min(len(found), limit)
 
     def _regraded(self, limit: int) -> list[int]:
         """Return the next queues that wait, before any of them moves: the INACTIVE ones, then the INELIGIBLE ones."""

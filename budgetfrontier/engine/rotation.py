@@ -257,7 +257,7 @@ class Rotation:
 
     def set_waits(self, queue: QueueRecord, waits: Waits) -> None:
         """Change all waits of a queue."""
-        wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until = waits
+        wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until, queue.closed_until = waits
         self.set_wake(queue, wake_time)
 
     def snooze(self, queue: QueueRecord, latest: float) -> None:

@@ -77,7 +77,12 @@ class SettingsInForce:
         """Some group gets its budget by the links to its domain."""
         self.quotas = self.effective.quotas | ({OF_GROUP} if self.grouping.limits_fetches else frozenset())
         """The kinds of quotas that are in force for anything."""
-        self.guarded = bool(settings.groups or self.quotas or frontier.max_bandwidth)
+        self.windows = sheets.windows_in_force(settings, adjustments)
+        """The crawl windows by patterns of URIs; empty if there are none."""
+        lists = frozenset(given for _, given in self.windows)
+        self.closes = frozenset[tuple[str, ...]]() if () in lists else lists
+        """The lists of crawl windows that URIs may have; empty if some have none, so that the crawl is never closed."""
+        self.guarded = bool(settings.groups or self.quotas or frontier.max_bandwidth or self.windows)
         """Some setting has to be asked before each lease."""
         self.assigns_by_address = policy_factory.goes_by_address(frontier)
         """The queue of a URI depends on the address of its host."""

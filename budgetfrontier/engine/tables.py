@@ -87,7 +87,8 @@ class Tables:
         self.observed = False
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
         self.attentive = False
-        """Whether each call of `lease` looks at the number of active queues, or for the end of an epoch."""
+        """Whether each call of `lease` looks at the number of active queues, or for the end of an epoch, or for queues
+        that wait for crawl windows which have changed."""
         self.filter: SeenFilter | None = None
         """The Bloom filter of the URIs seen; None without `duplicates: bloom`."""
         self.observes_uris = False
@@ -122,7 +123,7 @@ class Tables:
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
         self._use_grouping()
         self.groups.use(self.in_force.grouping, reached=self.in_force.base.reached)
-        self.attentive = self.in_force.least_active > 0 or self.in_force.counts_links
+        self.attend()
         self.tallies.use(self.in_force.quotas)
         grouped = self.counters.groups > 0  # of settings before, until their queues have left them
         self.reassigns = self.in_force.reassigns or bool(self.former_assignments)
@@ -130,6 +131,11 @@ class Tables:
         self.observes_uris = bool(self.tallies.kinds) or self.labelled or self.reassigns
         self.observes_uris |= self.in_force.needs_addresses or self.in_force.ranks_queues
         self.observed = self.in_force.observed or grouped or self.observes_uris
+
+    def attend(self) -> None:
+        """Find out whether each call of `lease` has to look at more than what is due."""
+        in_force, reopens = self.in_force, self.counters.reopened_upto != b""
+        self.attentive = in_force.least_active > 0 or in_force.counts_links or reopens
 
     def use_suffix_list(self, suffix_list: str | None) -> None:
         """Take the registered domains of groups from the public suffix list that is stored in the frontier."""

@@ -12,6 +12,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import has_completed, must_retire
+from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INELIGIBLE, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.settings.overrides import QueueSettings
@@ -43,6 +44,7 @@ class Turns:
         self._tables = tables
         self._rotation = tables.rotation
         self.settings = SettingsOfQueues(tables)
+        self._hours = Hours()
         self.groups = GroupTurns(tables, self._clip, self._awake)
         self.reassignment = Reassignment(tables, self.wait, self.arrived, self.deleted)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
@@ -134,6 +136,8 @@ class Turns:
             self._rotation.apply_floor(queue)
             return
         budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
+        if queue.closed_until > now:  # its windows may have changed since; its turn decides
+            self._rotation.set_waits(queue, wake_times.reopened(queue))
         self._clip(queue, now)
         if queue.max_completed:
             self._complete(queue)
@@ -183,7 +187,7 @@ class Turns:
         in_ring = 0
         limited = limited or counters.own_budgets > 0  # else `must_retire` says no to every queue
         guarded = tables.guarded
-        if guarded and self.crawl_waits_until() > now:
+        if guarded and self.crawl_waits_until(now) > now:
             return
         if tables.urls is not None:  # then queues may have limits and intervals of their own
             limited, paced, one_by_one, is_spent = True, True, False, self.is_spent
@@ -294,14 +298,22 @@ class Turns:
             if made:
                 leases.calls.append((first_id, now))
 
-    def crawl_waits_until(self) -> float:
-        """Return until when nothing is leased because the crawl has used its bandwidth; 0.0: it may be."""
-        return self._tables.counters.busy_until if self._tables.in_force.frontier.max_bandwidth else 0.0
+    def crawl_waits_until(self, now: float) -> float:
+        """Return until when nothing is leased, for the crawl has used its bandwidth, or all windows are closed.
+
+        0.0: it may be.
+        """
+        in_force = self._tables.in_force
+        busy_until = self._tables.counters.busy_until if in_force.frontier.max_bandwidth else 0.0
+        if not in_force.closes:
+            return busy_until
+        return max(busy_until, min(self._hours.opens_at(windows, now) for windows in in_force.closes))
 
     def stopped_before_lease(
         self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings, now: float, *, popped: bool = True
     ) -> bool:
-        """Return whether the turn of a queue ends without a lease: its URI moves, or a quota or its group stops it.
+        """Return whether the turn of a queue ends without a lease: its URI moves, or crawl windows, a quota or its
+        group stop it.
 
         It is asked last, and only if `Tables.guarded`: if the answer is no, the URI, which is the head, is leased. If
         it is yes, the queue has been moved to where it belongs. `popped`: its id and its head were taken out, and go
@@ -309,6 +321,12 @@ class Turns:
         """
         tables = self._tables
         if popped and tables.reassigns and self.moves(queue, uri, now, popped=True):
+            return True
+        if settings.windows and (opens := self._hours.opens_at(settings.windows, now)) > now:
+            if popped:
+                self._give_back_turn(queue.id)
+            self._rotation.set_waits(queue, wake_times.closed(queue, opens))
+            self._rotation.move(queue, SNOOZED)
             return True
         if queue.group_revision != tables.counters.settings_revision:
             self.groups.choose(queue, uri)

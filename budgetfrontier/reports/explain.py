@@ -29,6 +29,7 @@ from budgetfrontier.reports.suggested_commands import (
     replenish_amount,
 )
 from budgetfrontier.reports.url_past import UNLESS_ALLOWED, Past, PastOf, tell
+from budgetfrontier.rules import crawl_windows
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
@@ -36,6 +37,7 @@ from budgetfrontier.rules.crawl_states import FINISH, is_paused_for_disk
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
 from budgetfrontier.rules.verdict import (
     SILENT,
+    closed_sentence,
     has_failed_policy,
     is_hung,
     opener,
@@ -379,6 +381,7 @@ class _Explainer:
                 before, _ = self._reader.turns_before(queue)
                 explanation.add("ready", f"{name} is READY; queues before it in the ring: {before:,}.")
                 self._explain_budgets(explanation, queue)
+                self._explain_windows(explanation, queue)
             case QueueState.IN_PROCESS:
                 expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
                 left = f"{say_duration(max(expires) - self._now)} at the most" if expires else ""
@@ -395,6 +398,7 @@ class _Explainer:
                 self._explain_budgets(explanation, queue)
             case QueueState.INACTIVE:
                 self._explain_inactive(explanation, queue)
+                self._explain_windows(explanation, queue)
             case QueueState.INELIGIBLE:
                 self._explain_ineligible(explanation, queue)
             case QueueState.RETIRED:
@@ -423,7 +427,8 @@ class _Explainer:
             return
         left = queue.wake_time - self._now
         due = "and due: it joins the READY queues at the next lease"
-        command = self._of_queue("wake", queue) if left > 0 and self._is_worth_waking(queue) else None
+        helps = left > 0 and queue.wake_time > queue.closed_until and self._is_worth_waking(queue)
+        command = self._of_queue("wake", queue) if helps else None
         cause = self._cause_of_wait(queue, helps=command is not None)
         wait = f"for {say_duration(left)} more: {cause}" if left > 0 else due
         explanation.add(
@@ -434,6 +439,17 @@ class _Explainer:
             command=command,
         )
 
+    def _windows(self, queue: QueueRecord) -> str:
+        return "; ".join(self._settings(queue).windows) or "of before a change of settings"
+
+    def _explain_windows(self, explanation: Explanation, queue: QueueRecord) -> None:
+        """Add that a queue which is about to have its turn is outside its crawl windows."""
+        opens = crawl_windows.opens_at(self._settings(queue).windows, self._now)
+        if opens > self._now:
+            left = say_duration(opens - self._now)
+            text = f"In its turn it waits for its crawl windows ({self._windows(queue)}), which open in {left}."
+            explanation.add("closed", text, verdict=Outlook.LATER, when=opens)
+
     def _is_worth_waking(self, queue: QueueRecord) -> bool:
         """Return whether a `wake` changes when the queue is leased from: a crawl must run, or be started before."""
         process = self._reader.process()
@@ -443,6 +459,8 @@ class _Explainer:
     def _cause_of_wait(self, queue: QueueRecord, *, helps: bool) -> str:
         failure = self._failure_of(queue)
         cut_short = ", which the command would cut short" if helps else ""
+        if self._now < queue.wake_time <= queue.closed_until:
+            return f"it is outside its crawl windows ({self._windows(queue)}), which `adjust` of guards.windows changes"
         if queue.block < queue.wake_time and self._now < queue.overloaded_until:
             length = f" (back-off: {say_duration(queue.backoff)})" if queue.backoff else ""
             failed = failure and f"; {failure}"
@@ -672,6 +690,10 @@ class _Explainer:
         elif is_hung(standing):
             found = verdict(standing)
             explanation.add("hung", found.text, verdict=Outlook.BLOCKED, command=found.remedy)
+        elif standing.closed_until > standing.now:
+            explanation.add(
+                "crawl-closed", closed_sentence(standing), verdict=Outlook.LATER, when=standing.closed_until
+            )
         elif standing.rests_until > standing.now:
             explanation.add("crawl-rests", rest_sentence(standing), verdict=Outlook.LATER, when=standing.rests_until)
 

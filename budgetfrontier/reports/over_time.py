@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from budgetfrontier.core.model import CrawlState, QueueRecord, Summary
 from budgetfrontier.core.units import describe_duration, format_time
 from budgetfrontier.rules import forecasts
+from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
 from budgetfrontier.rules.series_periods import INTERVAL
+from budgetfrontier.settings import sheets
 from budgetfrontier.storage import group_listing, keys, quota_use, series
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.limits_used import read_used
@@ -21,6 +23,8 @@ from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.series import SeriesRow
 
 if TYPE_CHECKING:
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.settings.overrides import Override
     from budgetfrontier.storage.series import Busiest
     from budgetfrontier.storage.view import View
 
@@ -250,7 +254,9 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
     when = describe_duration(ceil(first.seconds))
     last = "hour" if length == HOUR else describe_duration(length)
     ends = f"the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}"
-    return f"While it runs as it does now, as seen in the last {last}, {ends}."
+    closed = any(forecast.bound == forecasts.WINDOWS for forecast in found)
+    more = " Not all hours in which crawl windows are closed are counted." if closed else ""
+    return f"While it runs as it does now, as seen in the last {last}, {ends}.{more}"
 
 
 def held(view: View, now: float | None = None) -> forecasts.Held:
@@ -264,7 +270,7 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
     """Return the `terms` for `Holdings.through`: of each queue that holds URIs, by the settings in force."""
     settings_of, at = BudgetsInForce(view, forecast=True).for_forecast, time.time() if now is None else now
     quota_used = quota_use.of_heads(view)
-    rests_until = view.rests_until()
+    rests_until, hours = view.rests_until(), Hours()
     soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)
 
     def terms(queue: QueueRecord) -> forecasts.Terms:
@@ -274,9 +280,16 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
             delay = settings.max_delay
         delay = delay / at_once if at_once > 1 else forecasts.least_delay(queue, delay)
         begins = max(queue.wake_time, rests_until, 0.0 if queue.queued else soonest)
+        if settings.windows:
+            begins = max(begins, hours.opens_at(settings.windows, at))
         return delay, settings.reached, begins - at if begins > at else 0.0, quota_used(queue)
 
     return terms
+
+
+def of_windows(settings: Settings, adjustments: Sequence[Override]) -> dict[str, forecasts.Limit]:
+    """Return a limit that stands for the crawl windows in force, if there are any."""
+    return {forecasts.WINDOWS: forecasts.Limit(None, ())} if sheets.windows_in_force(settings, adjustments) else {}
 
 
 def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit]:
@@ -284,7 +297,8 @@ def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit
 
     The time since the last commit counts if a process runs, unless the crawl is paused.
     """
-    settings, totals, found = view.settings()[0].limits, view.summary(), {}
+    of_crawl, adjustments = view.settings()
+    settings, totals, found = of_crawl.limits, view.summary(), of_windows(of_crawl, adjustments)
     used = read_used(path) if settings.max_time or settings.max_bytes else None
     if settings.max_uris:
         uris = settings.max_uris - totals.succeeded - totals.failed

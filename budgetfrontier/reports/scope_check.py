@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from budgetfrontier.core import uris
@@ -38,17 +39,17 @@ def preview_in_scope(view: View, change: Change) -> dict[str, Any]:
 
     `scope_unknown` says why the scope cannot be applied: then all URIs count. See `preview`.
     """
-    settings, last = view.settings()[0], last_position(view)
+    settings, last, now = view.settings()[0], last_position(view), time.time()
     if not settings.seeds and not last and settings.scope == ScopeSettings():
-        return preview(view, change) | {"scope_unknown": "none is stored"}
+        return preview(view, change, now=now) | {"scope_unknown": "none is stored"}
     try:
         scope = Scope(settings.scope)
     except SettingsError as error:
-        return preview(view, change) | {"scope_unknown": error.problems[0]}
+        return preview(view, change, now=now) | {"scope_unknown": error.problems[0]}
     if unreadable := _add_seeds(scope, settings, "")[1]:
-        return preview(view, change) | {"scope_unknown": f"without the seeds of {', '.join(unreadable)}"}
+        return preview(view, change, now=now) | {"scope_unknown": f"without the seeds of {', '.join(unreadable)}"}
     scope.add_listed(SeedHosts(lambda: view, lambda: last))
-    return preview(view, change, in_scope=lambda uri: scope.objection(uri) is None)
+    return preview(view, change, now=now, in_scope=lambda uri: scope.objection(uri) is None)
 
 
 def _verdict(settings: Settings, href: str, uri: CrawlUri | None, view: View, last: int) -> ScopeVerdict:

@@ -13,6 +13,8 @@ from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.rates import Rate, Window, added, lasts
 from budgetfrontier.rules.wake_times import Waits
 
+WINDOWS = "windows"
+"""The bound of crawl windows, of which no forecast is made."""
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""
 CHANGED = 1.5
@@ -234,7 +236,10 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
             why = f"{holds.under_quota:,} URIs are in queues with quotas, which may end these before: not considered"
             yield Forecast("quotas", None, None, None, "unknown", why)
     for name, (left, figures, unit) in limits.items():
-        if left is None:
+        if name == WINDOWS:
+            why = "not all hours in which crawl windows are closed are considered"
+            yield Forecast(name, None, None, None, "unknown", why)
+        elif left is None:
             yield Forecast(name, None, None, None, "unknown", "only `budgetfrontier crawl` counts what is used of it")
         elif figures:
             shown = format_size(max(left, 0.0)) if unit == BYTES else f"{max(left, 0.0):,.0f} {unit}"

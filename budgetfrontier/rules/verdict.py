@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.core.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
-from budgetfrontier.core.units import counted, say_duration
+from budgetfrontier.core.units import counted, format_time, say_duration
 from budgetfrontier.rules.crawl_states import DISK, FINISH, LIMIT, POLICY, SCOPE, is_paused_for_disk
 from budgetfrontier.rules.crawled import crawled
 from budgetfrontier.rules.run_history import SERVE, WORKER, may_crawl, steered_by
@@ -87,6 +87,10 @@ class Standing(msgspec.Struct, kw_only=True):
     """Until when nothing is leased, for the crawl has received more than `max_bandwidth`."""
     max_bandwidth: int = 0
     """The bytes a second of the crawl."""
+    closed_until: float = 0.0
+    """When the first crawl windows open, if those of all URIs are closed; 0.0 if they are not."""
+    closed: int = 0
+    """The part of the first SNOOZED queues that wait for their crawl windows."""
     rate: float | None = None
     """URIs finished a second, if it is known."""
     limit: str | None = None
@@ -424,6 +428,8 @@ def _at_work(s: Standing) -> Verdict:
     counts, out = s.totals.queues, s.totals.in_process
     ready, inactive = counts.get(QueueState.READY, 0), counts.get(QueueState.INACTIVE, 0)
     snoozed = counts.get(QueueState.SNOOZED, 0)
+    if s.closed_until > s.now:
+        return Verdict("closed", "good", closed_sentence(s))
     rest = s.rests_until - s.now
     if rest > SILENT or (rest > 0 and not ready and not out):
         return Verdict("bandwidth", "warn" if rest > SILENT else "good", rest_sentence(s))
@@ -436,6 +442,7 @@ def _at_work(s: Standing) -> Verdict:
         robots = f"; {s.for_robots:,} of them wait for their robots.txt" if s.for_robots else ""
         first = f", the first for: {s.failure}" if s.failure else ""
         robots += f"; {s.for_retry:,} of them wait because an attempt failed{first}" if s.for_retry else ""
+        robots += f"; {s.closed:,} of them wait for their crawl windows" if s.closed else ""
         robots += f"; {s.parked:,} of them wait for their group, such as {s.group}" if s.parked else ""
         is_known = s.next_wake is not None or not s.parked  # else their group waits for the end of a lease
         wakes = f"the next one wakes {_in(s, s.next_wake)}" if is_known else "they wait for the end of a lease"
@@ -456,6 +463,13 @@ def _at_work(s: Standing) -> Verdict:
         text = f"All that is left is scheduled for later: {counted(s.totals.future, 'URI')}{first}."
         return Verdict("later", "warn", text)
     return Verdict("settling", "good", "Nothing is queued; a command or a change of settings is still being applied.")
+
+
+def closed_sentence(s: Standing) -> str:
+    """Return the sentence on a crawl whose crawl windows are closed."""
+    out = f"; {counted(s.totals.in_process, 'URI is', 'URIs are')} still leased" if s.totals.in_process else ""
+    opens = format_time(s.closed_until, "%Y-%m-%d %H:%M UTC")
+    return f"All crawl windows are closed (guards.windows): the first opens {_in(s, s.closed_until)}, at {opens}{out}."
 
 
 def rest_sentence(s: Standing) -> str:

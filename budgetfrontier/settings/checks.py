@@ -29,6 +29,10 @@ NO_DISK_IN_PARTITIONS = (
     "a crawl in partitions (cluster.kafka) does not pause for a disk: each worker has its own, and the others would go "
     "on; watch the disks of the machines"
 )
+ZONES_IN_PARTITIONS = (
+    "a crawl in partitions (cluster.kafka) has crawl windows in UTC alone: the owners of a partition may have other "
+    "rules of time zones, and have to come to the same; write the times in UTC"
+)
 
 STAR: Final = "star"
 """The total budget of groups that follows from the links to their registered domains."""

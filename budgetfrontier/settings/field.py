@@ -69,6 +69,7 @@ _STRUCTURED = {
     "group_match": "a match",
     "quota": "a mapping of amounts to limits",
     "optional_quota": "a mapping of amounts to limits, or null",
+    "windows": "a list of {days, from, to, zone}",
     "sheets": "a mapping of names to settings",
     "associations": "a list of {sheet, surt, order} or other patterns",
     "hooks": "a list of module:name",

@@ -12,6 +12,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.vocabulary import QUOTA_KINDS
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings import windows
 from budgetfrontier.settings.authority_index import AuthorityIndex
 from budgetfrontier.settings.grouping import misplaced
 from budgetfrontier.settings.matching import Match, parse_match
@@ -75,6 +76,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     quota_queue: Limits
     quota_label: Limits
     force_retire: bool
+    windows: tuple[str, ...]
     total_adjusted: bool = False
     """Whether `queue_total_budget` is that of an adjustment."""
 
@@ -86,6 +88,7 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "retry.delay": ("retry_delay", float, float),
     "retry.scope": ("retry_uri", "uri".__eq__, ("queue", "uri").__getitem__),
     "retry.statuses": ("retry_statuses", frozenset, sorted),
+    windows.NAME: ("windows", tuple, list),
     "revisit.after": ("revisit_after", float, float),
     **{
         f"backoff.{name}": (f"backoff_{name}", float, float)

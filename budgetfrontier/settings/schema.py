@@ -255,6 +255,12 @@ class GuardSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Field("and resume it once so much is free again; null: min_free and a quarter of it", optional(SIZE)),
     ] = None
+    windows: Annotated[
+        tuple[str, ...],
+        Field(
+            "when URIs are leased, {days, from, to, zone}, such as mon-fri 22:00-06:00; none: always", "windows", True
+        ),
+    ] = ()
 
     @property
     def resumes_at(self) -> int:

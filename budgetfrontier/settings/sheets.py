@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from msgspec.structs import asdict
 
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings import grouping
+from budgetfrontier.settings import grouping, windows
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.matching import GROUP, Match, any_of, parse_match
 from budgetfrontier.settings.names import OF_GROUPS, SHEET, SHEET_ORDER, WITHOUT_SHEET
@@ -17,6 +18,8 @@ from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.settings.schema import Association, FrontierSettings, GroupSettings, Override
 
 _KIND = "sheet:"
+WindowsOf = tuple[str, tuple[str, ...]]
+"""A pattern of URIs, and their crawl windows."""
 
 
 @runtime_checkable
@@ -110,6 +113,18 @@ def layers(settings: SettingsOfUris, adjustments: Sequence[Override]) -> tuple[S
         if values.get(one.sheet)
     ]
     return [*of_sheets, *overrides], [one for one in adjustments if not is_about_sheets(one)]
+
+
+def windows_in_force(settings: SettingsOfUris, adjustments: Sequence[Override]) -> tuple[WindowsOf, ...]:
+    """Return the crawl windows of the URIs that each pattern matches, the last one wins; of "*" those of all others.
+
+    Empty if no setting has any.
+    """
+    found: list[WindowsOf] = [("*", settings.frontier.guards.windows)]
+    for one in chain(*layers(settings, adjustments)):
+        if (given := one.set.get(windows.NAME)) is not None:
+            found = [(one.match, tuple(given))] if one.match == "*" else [*found, (one.match, tuple(given))]
+    return tuple(found) if any(given for _, given in found) else ()
 
 
 def groups_in_force(

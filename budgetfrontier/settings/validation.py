@@ -14,7 +14,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.spelling import LONGEST, did_you_mean
 from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.settings import alert_sinks, grouping, plugins, policy_factory, schema, url_lists
+from budgetfrontier.settings import alert_sinks, grouping, plugins, policy_factory, schema, url_lists, windows
 from budgetfrontier.settings.checks import (
     BY_ADDRESS,
     LABELS_IN_PARTITIONS,
@@ -26,6 +26,7 @@ from budgetfrontier.settings.checks import (
     NO_TOTAL_BANDWIDTH,
     PRELOADED_IN_PARTITIONS,
     SNAPSHOT_COMMANDS,
+    ZONES_IN_PARTITIONS,
     floor_doubt,
     group_objection,
     is_address,
@@ -133,6 +134,7 @@ class Validator:
             "seeds": self._each(self._seed),
             "sheets": self._sheets,
             "texts": self._texts,
+            "windows": self._each(self._window),
         }
 
     def check(self) -> None:
@@ -190,7 +192,9 @@ class Validator:
             ):
                 self._check_partitions(frontier, groups)
                 self._check_labels(frontier, getattr(settings, "overrides", ()))
-                self._check_preloaded(getattr(settings, "overrides", ()), getattr(settings, "sheets", {}))
+                of_some = list(_values_of_some(settings))
+                self._check_preloaded(of_some)
+                self._check_zones(frontier, of_some)
         return settings
 
     def _check_sheet_names(self, sheets: Mapping[str, Any]) -> None:
@@ -247,13 +251,18 @@ class Validator:
             if override.set.get("quotas.label"):
                 self._add(("overrides", number, "set"), LABELS_IN_PARTITIONS)
 
-    def _check_preloaded(self, overrides: Sequence[Override], sheets: Mapping[str, Mapping[str, Any]]) -> None:
+    def _check_zones(
+        self, frontier: schema.FrontierSettings, of_some: Sequence[tuple[ValuePath, Mapping[str, Any]]]
+    ) -> None:
+        """Add a problem for each list of crawl windows of a crawl in partitions with another zone than UTC."""
+        places = [(path, values.get(windows.NAME, ())) for path, values in of_some]
+        for path, given in [(("frontier", "guards", "windows"), frontier.guards.windows), *places]:
+            if not all(map(windows.is_same_everywhere, given)):
+                self._add(path, ZONES_IN_PARTITIONS)
+
+    def _check_preloaded(self, of_some: Sequence[tuple[ValuePath, Mapping[str, Any]]]) -> None:
         """Add a problem for each override or sheet of a crawl in partitions that reads a file of precedences."""
-        places: list[tuple[ValuePath, Mapping[str, Any]]] = [
-            *((("overrides", number, "set"), override.set) for number, override in enumerate(overrides)),
-            *((("sheets", name), values) for name, values in sheets.items()),
-        ]
-        for path, values in places:
+        for path, values in of_some:
             if policy_factory.preloaded_file(values.get("uri_precedence_policy", "cost")) is not None:
                 self._add(path, PRELOADED_IN_PARTITIONS)
 
@@ -632,6 +641,13 @@ class Validator:
             found[name] = self.value(_QUOTAS[name], limit, here, 0)
         return found
 
+    def _window(self, value: Any, path: ValuePath) -> str | None:
+        try:
+            return windows.read(value)
+        except ValueError as error:
+            self._add(path, str(error))
+            return None
+
     def _addresses(self, value: Any, path: ValuePath) -> dict[str, str]:
         if not isinstance(value, Mapping):
             if value is not None:
@@ -664,6 +680,14 @@ class Validator:
         elif not re.fullmatch(HOOK, name):
             self._add(path, f"expected module:name, got {show(name)}")
         return spec
+
+
+def _values_of_some(settings: object) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
+    """Yield the values that overrides and sheets set, with their places."""
+    for number, override in enumerate(getattr(settings, "overrides", ())):
+        yield ("overrides", number, "set"), override.set
+    for name, values in getattr(settings, "sheets", {}).items():
+        yield ("sheets", name), values
 
 
 def _pattern(text: str, *, groups: bool) -> None:

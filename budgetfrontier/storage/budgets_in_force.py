@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, must_retire, total_of
-from budgetfrontier.settings import sheets
+from budgetfrontier.settings import sheets, windows
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
@@ -18,7 +18,9 @@ from budgetfrontier.storage.view import View
 
 _OF_TOTALS = frozenset(("queue_total_budget", "retire_when"))
 _OF_BUDGETS = _OF_TOTALS | {"balance_replenish_amount"}
-_OF_DELAYS = frozenset(("politeness.min_delay", "politeness.max_delay", "politeness.per_queue_concurrency"))
+_OF_DELAYS = frozenset(
+    ("politeness.min_delay", "politeness.max_delay", "politeness.per_queue_concurrency", windows.NAME)
+)
 _PRICED = 100_000  # URIs of one queue that are added up
 
 

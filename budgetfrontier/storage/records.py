@@ -29,6 +29,8 @@ from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import decoder, encode
 from budgetfrontier.storage.uri_values import expand, restore_uri, tries
 
+RowKey = bytes  # by a name that no field has
+
 
 class Counters(msgspec.Struct, array_like=True, gc=False):
     """The totals of a frontier and the last numbers it gave out: one record, written with every commit."""
@@ -144,6 +146,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     answers_4xx: Number = 0
     answers_5xx: Number = 0
     unanswered: Number = 0
+    reopened_upto: RowKey = b""
+    """The key in `snoozed` up to which queues have been looked at since crawl windows changed; empty: all."""
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):

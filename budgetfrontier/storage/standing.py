@@ -8,9 +8,11 @@ from math import inf
 from pathlib import Path
 
 from budgetfrontier.core.model import CrawlState, Process, QueueState, Summary
+from budgetfrontier.rules import crawl_windows
 from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.settings import sheets
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.group_listing import name_of
@@ -67,7 +69,10 @@ def _who_steered(found: Standing, view: View) -> None:
 def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
     found.rate = _rate(found, view)
-    found.rests_until, found.max_bandwidth = view.rests_until(), view.settings()[0].frontier.max_bandwidth
+    settings, adjustments = view.settings()
+    found.rests_until, found.max_bandwidth = view.rests_until(), settings.frontier.max_bandwidth
+    lists = {given for _, given in sheets.windows_in_force(settings, adjustments)}
+    found.closed_until = min((crawl_windows.opens_at(given, found.now) for given in lists), default=0.0)
     if found.totals.in_process:
         _look_at_leases(found, view)
     if counts.get(QueueState.READY, 0):
@@ -120,6 +125,7 @@ def _look_at_snoozed(found: Standing, view: View) -> None:
         wake_time, queue_id = keys.timed.unpack(key)
         found.next_wake = wake_time if found.next_wake is None else found.next_wake
         queue = view.queue_by_id(queue_id)
+        found.closed += queue.closed_until > found.now
         found.for_robots += (heads.url(queue) or "").endswith(_ROBOTS)
         if waits_for_retry(queue, heads.attempts(queue)):
             found.for_retry += 1

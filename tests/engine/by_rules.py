@@ -37,7 +37,7 @@ def lease(turns: Turns, leased: list[Lease], count: int, ttl: float, now: float)
     tables = turns._tables
     rotation, counters, leases = tables.rotation, tables.counters, tables.leases
     left = MAX_TURNS
-    if turns.crawl_waits_until() > now:
+    if turns.crawl_waits_until(now) > now:
         return
     while len(leased) < count:
         if not rotation.ring and counters.parked and turns.groups.wake_due(now, MAX_GROUPS):

@@ -115,6 +115,8 @@ def test_a_crawl_that_starves() -> None:
     assert held(settings, observed(), at(-3000), at(-2000, working=False), at(-900)) == []
     paused = observed(state=CrawlState.PAUSED, pause_reason="operator")
     assert held(settings, paused, at(-1800)) == []
+    closed = replace(observed().standing, closed_until=NOW + 60)
+    assert held(settings, Observed(closed, verdict(closed), {"/job": 100 * GIB}), at(-1800)) == []
 
 
 def test_a_lease_that_hangs() -> None:

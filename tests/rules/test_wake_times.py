@@ -33,8 +33,8 @@ def test_a_host_that_was_asked_rests_and_no_rest_ends_earlier_than_it_would_have
     asked = {outcome for outcome in Outcome if wake_times.calls_for_rest(outcome)}
     assert asked == set(Outcome) - {Outcome.DEFERRED, Outcome.DISREGARDED}
     resting = queue(SNOOZED, wake_time=NOW + 5)
-    assert wake_times.extended(resting, NOW + 9) == NOW + 9
-    assert wake_times.extended(resting, NOW + 1) == NOW + 5
+    assert wake_times.blocked(resting, NOW + 9).wake_time == NOW + 9
+    assert wake_times.blocked(resting, NOW + 1).wake_time == NOW + 5
 
 
 def test_a_wake_time_is_clipped_unless_somebody_asked_for_it() -> None:
@@ -93,7 +93,7 @@ def test_an_undo_leaves_the_interval_after_the_last_lease() -> None:
 def test_a_block_is_set_anew_or_ended_and_leaves_the_rest_under_it() -> None:
     resting = queue(SNOOZED, wake_time=NOW + 5, delayed=NOW + 3)
     for until in (NOW + 2, NOW + 5, NOW + 9):
-        assert wake_times.blocked_until(resting, until, NOW) == (max(NOW + 5, until), until, NOW + 3, NOW + 5, 0)
+        assert wake_times.blocked_until(resting, until, NOW) == (max(NOW + 5, until), until, NOW + 3, NOW + 5, 0, 0)
     for over in (0.0, NOW - 1, NOW):
         assert wake_times.blocked_until(resting, over, NOW) == Waits(NOW + 5, 0, NOW + 3, NOW + 5)
     blocked = queue(SNOOZED, **wake_times.blocked(resting, NOW + 100)._asdict())
@@ -105,7 +105,7 @@ def test_a_block_is_set_anew_or_ended_and_leaves_the_rest_under_it() -> None:
 
 def test_the_waits_of_the_audit_are_those_of_the_record() -> None:
     record = queue(SNOOZED, wake_time=NOW + 1, block=NOW + 2, delayed=NOW + 3, rest=NOW + 4)
-    assert Waits.told(Waits.of(record)._asdict()) == Waits.of(record) == (NOW + 1, NOW + 2, NOW + 3, NOW + 4, 0)
+    assert Waits.told(Waits.of(record)._asdict()) == Waits.of(record) == (NOW + 1, NOW + 2, NOW + 3, NOW + 4, 0, 0)
 
 
 def test_a_wait_under_a_block_or_an_interval_was_earned_before() -> None:
@@ -174,3 +174,19 @@ def test_a_back_off_of_the_host_lengthens_the_wait_in_any_case() -> None:
     assert wake_times.wait_after(Outcome.SUCCESS, 1, queues, 5.0, None) == (5.0, False)
     assert wake_times.wait_after(Outcome.FAILURE, 1, queues, 5.0, 0.0) == (5.0, False)
     assert wake_times.wait_after(Outcome.SUCCESS, 1, queues, 0.0, None) == (0.0, False)
+
+
+def test_a_wait_for_crawl_windows_leaves_all_others() -> None:
+    ready = queue(READY, wake_time=NOW - 1)
+    assert wake_times.closed(ready, NOW + 90) == Waits(NOW + 90, 0, 0, NOW - 1, 0, NOW + 90)
+    closed = queue(SNOOZED, wake_time=NOW + 90, rest=NOW + 5, block=NOW + 8, closed_until=NOW + 90)
+    assert Waits.of(closed).unblocked == NOW + 5
+    assert wake_times.reopened(closed) == Waits(NOW + 8, NOW + 8, 0, NOW + 5)
+    assert wake_times.blocked(closed, NOW + 20) == Waits(NOW + 90, NOW + 20, 0, NOW + 5, 0, NOW + 90)
+    assert wake_times.blocked(closed, NOW + 99).wake_time == NOW + 99
+    assert wake_times.woken(closed, NOW) == Waits(NOW, 0, 0, NOW, 0, NOW)
+    assert wake_times.joined(queue(READY), closed) == Waits(NOW + 8, NOW + 8, 0, NOW + 5), "they are of one queue alone"
+    assert wake_times.host_waits(closed, NOW + 7) and not wake_times.host_waits(closed, NOW + 8)
+    later = queue(SNOOZED, wake_time=NOW + 100, closed_until=NOW + 90)
+    assert wake_times.reopened(later) == Waits(NOW + 100, 0, 0, NOW + 100)
+    assert wake_times.closed(later, NOW + 95).wake_time == NOW + 100

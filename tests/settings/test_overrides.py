@@ -33,7 +33,7 @@ def test_base_holds_the_global_settings_flat() -> None:
 
 def test_every_setting_per_uri_arrives_in_the_flat_form() -> None:
     other: dict[str, Any] = {"retire_when": "reached", "cost_policy": "zero", "order": "lifo", "retry.scope": "uri"}
-    other["retry.statuses"] = [500]
+    other |= {"retry.statuses": [500], "guards.windows": ["mon 08:00-09:00 UTC"]}
     other |= {f"quotas.{kind}": {"successes": 7} for kind in ("host", "queue", "label")}
     other |= {"quotas.force_retire": False, "uri_precedence_policy": "base"}
     other |= {name: 7 for name in per_uri() if name not in other and not is_of_groups(name)}

@@ -70,6 +70,7 @@ OPTIONS: dict[str, Any] = {
     "quotas.queue": {},
     "quotas.label": {},
     "quotas.force_retire": True,
+    "guards.windows": (),
     "precedence_policy": "base",
     "uri_precedence_policy": "cost",
     "target_active": "auto",
@@ -94,6 +95,18 @@ FATES = {"SUCCESS": "SUCCEEDED", "FAILURE": "FAILED", "DISREGARDED": "DISREGARDE
 
 REMEMBERED = ("SUCCESS", "RETRY", "FAILURE", "DISREGARDED")
 """The outcomes of which a queue has a history."""
+
+
+def shows(window: str, minute: float) -> bool:
+    """Whether the clock of a window's zone shows a time in it, at a minute since 1970; here all are of that year."""
+    days, hours, zone = window.split()
+    minute += {"UTC": 0, "Europe/Berlin": 60}[zone]
+    day, of_day = int(minute // 1440 + 3) % 7, minute % 1440
+    start, end = (int(time[:2]) * 60 + int(time[3:]) for time in hours.split("-"))
+    on = {"daily": range(7), "mon": [0], "tue": [1], "tue-sun": range(1, 7)}[days]
+    if start < end:
+        return day in on and start <= of_day < end
+    return (day in on and start <= of_day) or ((day - 1) % 7 in on and of_day < end)
 
 
 @dataclass(eq=False)
@@ -200,6 +213,7 @@ class Queue:
     limit: int = 0  # of completed URLs
     served: float = 0.0  # when it was leased from last
     paced: float = 0.0  # until when its interval lets it rest
+    closed: float = 0.0  # until when its crawl windows are closed, as of its last turn
     backoff: float = 0.0  # the length of the last back-off
     overloaded: float = 0.0  # until when its host rests for a 429 or 503
     dead_prerequisite: int = 0  # which of the URIs buried was its last prerequisite
@@ -211,6 +225,11 @@ class Queue:
 
     @property
     def wake(self) -> float:
+        return max(self.host_wake, self.closed)
+
+    @property
+    def host_wake(self) -> float:
+        """Until when it waits for its host: its crawl windows are its own."""
         return max(self.rest, self.block, self.paced)
 
     @property
@@ -311,6 +330,7 @@ class Model:
         self.groups: dict[str, Group] = {}  # those with queues, in the order in which they began
         self.revision = 1
         self.busy = 0.0  # until when the bytes of the crawl take as long as its bandwidth allows
+        self.windows_before = self.windows()
         self.linking: dict[str, set[str]] = {}  # by registered domain: the others that link to it
         self.ranked: dict[str, int] = {}  # their numbers when the domains were ranked last
         self.epoch = 0.0  # when the epoch began
@@ -684,7 +704,11 @@ class Model:
         return max(group.wake if limits["politeness"] else 0.0, group.busy if limits["max_bandwidth"] else 0.0)
 
     def stopped(self, queue: Queue) -> bool:
-        """Its next URI is not leased, for a quota, or because its group has spent its budget, or waits."""
+        """Its next URI is not leased: for its windows or a quota, or its group has spent its budget, or waits."""
+        if (opens := self.opens(self.values_for(self.head(queue))[0]["guards.windows"])) > self.now:
+            queue.closed = opens
+            self.move(queue, SNOOZED)
+            return True
         if queue.grouped != self.revision:
             self.choose_group(queue, self.head(queue))
         if self.over_quota(queue):
@@ -733,7 +757,30 @@ class Model:
             group.busy = after(group.busy, self.limits(queue.group)["max_bandwidth"])
 
     def crawl_rests(self) -> bool:
-        return bool(self.options["max_bandwidth"] and self.busy > self.now)
+        return self.rests_until() > self.now
+
+    def rests_until(self) -> float:
+        """Until when the crawl rests for its bandwidth, and because the windows of all URIs are closed."""
+        rests = self.busy if self.options["max_bandwidth"] else 0.0
+        lists = {windows for _, windows in self.windows()}
+        return max(rests, min(map(self.opens, lists), default=0.0))
+
+    def windows(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The crawl windows of the URIs that fit a match, from the last that all have; none if all are empty."""
+        name = "guards.windows"
+        found = [("*", tuple(self.options[name]))]
+        for match, chosen in [*self.of_sheets(), *self.plain()]:
+            if name in chosen:
+                found = [*([] if match == "*" else found), (match, tuple(chosen[name]))]
+        return found if any(windows for _, windows in found) else []
+
+    def opens(self, windows: Collection[str]) -> float:
+        """When the first of some windows opens, in steps of a minute; now, if one is open, or there is none."""
+        when, minute = self.now, self.now // 60
+        while windows and not any(shows(window, minute) for window in windows):
+            minute += 1
+            when = minute * 60
+        return when
 
     def wake_groups(self) -> bool:
         due = [
@@ -786,6 +833,7 @@ class Model:
             self.move(queue, RETIRED)
         else:
             queue.balance = queue.replenish
+            queue.closed = 0.0 if queue.closed > self.now else queue.closed
             self.move(queue, SNOOZED if queue.wake > self.now else READY)
 
     def place(self, uri: Uri, *, noted: bool = True) -> None:
@@ -919,7 +967,7 @@ class Model:
 
     def pass_waits(self, queue: Queue, key: str) -> None:
         """A queue waits at least as long as another one of its host, and its next back-off is as long."""
-        if key == queue.key or queue.wake <= self.now:
+        if key == queue.key or queue.host_wake <= self.now:
             return
         other = self.queues.setdefault(key, Queue(key, len(self.queues)))
         other.rest, other.block = max(other.rest, queue.rest), max(other.block, queue.block)
@@ -1532,6 +1580,11 @@ class Model:
 
     def settings_changed(self) -> None:
         self.revision += 1
+        if self.windows() != self.windows_before:
+            self.windows_before = self.windows()
+            for queue in self.queues.values():
+                if queue.state == SNOOZED and queue.closed > self.now:
+                    queue.closed = 0.0
         for name, group in self.groups.items():
             if group.due is not None and group.due > self.now:
                 group.due = self.clock(name) if self.clock(name) > self.now else 0.0
@@ -1630,6 +1683,7 @@ class Model:
     def wake(self, key: str) -> None:
         queue = self.queues[key]
         queue.rest, queue.block, queue.paced = min(queue.wake, self.now), 0.0, min(queue.paced, self.now)
+        queue.closed = min(queue.closed, self.now)
         queue.busy = 0.0
         if queue.group and queue in self.groups[queue.group].parked:
             group = self.groups[queue.group]

@@ -37,7 +37,9 @@ def settings_of(options: dict[str, Any], *, commit_operations: int = 10**9) -> S
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
     frontier = {name: value for name, value in options.items() if name not in (*_NESTED, "sheets") and "." not in name}
-    frontier["quotas"] = {name.partition(".")[2]: value for name, value in options.items() if "." in name}
+    for name, value in options.items():
+        if "." in name:
+            frontier.setdefault(name.partition(".")[0], {})[name.partition(".")[2]] = value
     frontier["update_priority"] &= options["keep_urls"]
     frontier["bloom"] = {"expected": options["expected"], "error": 1e-12}
     retry |= {"scope": options["retry_scope"], "status_delay": options["status_delay"]}

@@ -74,6 +74,12 @@ uris = st.fixed_dictionaries(
 quotas = st.sampled_from(
     ({}, {}, {}, {"successes": 2}, {"urls": 3, "errors": 1}, {"bytes": 1400}, {"novel": 1}, {"novel_bytes": 0})
 )
+windows = st.sampled_from(  # the clock starts on a Monday, at 13:46:40 UTC
+    (
+        *((), (), (), ("daily 13:47-13:50 UTC",), ("mon 14:46-14:47 Europe/Berlin", "daily 13:52-14:30 UTC")),
+        *(("tue-sun 00:00-24:00 UTC",), ("daily 23:00-15:10 Europe/Berlin", "tue 02:00-01:00 UTC")),
+    )
+)
 preloaded = {"file": str(PRELOADED), "base": 2}
 uri_precedence_policies = st.sampled_from(
     (
@@ -92,6 +98,7 @@ values = st.fixed_dictionaries(
         "quotas.queue": quotas,
         "quotas.label": quotas,
         "quotas.force_retire": booleans,
+        "guards.windows": windows,
     },
 ).filter(bool)
 of_groups = st.fixed_dictionaries(
@@ -165,6 +172,7 @@ option_sets = st.fixed_dictionaries(
         "quotas.queue": quotas,
         "quotas.label": quotas,
         "quotas.force_retire": booleans,
+        "guards.windows": windows,
     }
 ).map(lambda options: options | ({"duplicates": "exact"} if options["keep_urls"] else {}))
 moves = st.tuples(
@@ -970,7 +978,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 soonest += [due for due, _ in later]
                 if self.model.crawl_rests():
                     ready = [self.clock.time()] if self.model.ring or self.model.waiting() else []
-                    soonest = [max(self.model.busy, min([*soonest, *ready], default=0.0))]
+                    soonest = [max(self.model.rests_until(), min([*soonest, *ready]))] if soonest or ready else []
                 if not soonest or self.model.state in ("PAUSED", "FINISHED"):
                     break
                 wait = min(soonest) - self.clock.time()

@@ -23,7 +23,8 @@ from budgetfrontier.engine.commands.preview import (
 )
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings import delay_conflicts, plugins, sheets
+from budgetfrontier.settings import delay_conflicts, plugins, sheets, windows
+from budgetfrontier.settings.checks import ZONES_IN_PARTITIONS
 from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.storage import keys
@@ -53,6 +54,7 @@ class Promise(msgspec.Struct, kw_only=True):
     eligible_count: int = 0
     ineligible_count: int = 0
     quotas: bool = False
+    closed_count: int = 0
 
 
 _promise: Callable[[Any], Promise] = converter(Promise)
@@ -86,7 +88,8 @@ class Adjustment(msgspec.Struct, kw_only=True):
     now, that the revived queues would hand out, `spend` is their cost, `ceiling` the rest of the budgets, for these and
     for new URIs (None: no maximum); the last URI of a queue may go beyond it. `others` has all three, before and after,
     for the queues that are not retired and get another budget. With a `precedence_floor` it also counts and lists the
-    queues that become INELIGIBLE, and those that are so no more (`eligible`, with `eligible_spend`).
+    queues that become INELIGIBLE, and those that are so no more (`eligible`, with `eligible_spend`). `closed_count`
+    counts those whose crawl windows would be closed now, and are not as it is.
 
     A real one only counts the retired queues that are reconsidered, with a floor also those that wait
     (`regraded_count`), and lists the adjustments that it has `replaced`, because all of their settings are set by later
@@ -125,6 +128,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     eligible_spend: dict[str, int | None] = {}
     ineligible: list[str] = []
     ineligible_count: int = 0
+    closed_count: int = 0
     regraded_count: int = 0
 
 
@@ -142,10 +146,14 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
+    if kernel.tables.in_force.settings.cluster.kafka and not all(
+        map(windows.is_same_everywhere, override.set.get(windows.NAME, ()))
+    ):
+        raise FrontierError(ZONES_IN_PARTITIONS)
     if args.get("dry_run"):
         kernel.tables.preloaded.check(override.set.get("uri_precedence_policy"))
         view = kernel.tables.flushed()
-        return preview(view, appended(view, override))
+        return preview(view, appended(view, override), now=now)
     override = msgspec.structs.replace(override, id=kernel.counters.audit + 1)
     in_force = kernel.tables.in_force
     effective, groups = in_force.effective, in_force.grouping

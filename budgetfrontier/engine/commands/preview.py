@@ -16,6 +16,7 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine.commands.floor_preview import FloorPreview
 from budgetfrontier.rules.budgets import is_over_total, total_of
+from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.queue_states import ACTIVE, INELIGIBLE, RETIRED, is_revived_by_change
 from budgetfrontier.settings import Settings, delay_conflicts, plugins, sheets
 from budgetfrontier.settings.grouping import Grouping, GroupLimits
@@ -457,9 +458,12 @@ def _budget(queue: QueueRecord, settings: QueueSettings) -> tuple[int, bool, boo
     return total_of(queue, settings), settings.reached, settings.balance_replenish_amount > 0
 
 
-def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] | None = None) -> dict[str, Any]:
+def preview(
+    view: View, change: Change, *, now: float, in_scope: Callable[[CrawlUri], bool] | None = None
+) -> dict[str, Any]:
     """Return the effect of a change: the survey, which queues retire and revive, and how much they could then spend.
 
+    `closed_count` counts the queues whose crawl windows would be closed `now`, and are not as it is.
     Queues that a precedence floor makes INELIGIBLE, or no more (`eligible`), are neither: they are counted apart.
 
     `in_scope` returns whether the crawl would fetch a URI; otherwise it is disregarded, and costs nothing. As of the
@@ -472,7 +476,8 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
     quotas = [QuotasInForce(view, effective, grouping) for effective, grouping in sides]
     floor, standing = FloorPreview(view), QueueSums()
     named: dict[str, list[str]] = {"retired": [], "revived": [], "ineligible": [], "eligible": []}
-    counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0}
+    counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0, "closed_count": 0}
+    hours = Hours()
     reviving, lifted, before, after = (_Spend(in_scope, of_groups, side) for side in (1, 1, 0, 1))
     changed = 0
     for looked in _look(view, change.match, others=True):
@@ -510,6 +515,8 @@ def preview(view: View, change: Change, *, in_scope: Callable[[CrawlUri], bool] 
             after.add(view, queue, new, stopped=is_stopped)
         still = queue.queued > 0 and is_out and not held and (was_out or queue.state is RETIRED)
         counts["still_over"] += matched and still
+        if old.windows != new.windows and queue.queued and queue.state not in (RETIRED, INELIGIBLE):
+            counts["closed_count"] += not hours.opens_at(old.windows, now) and hours.opens_at(new.windows, now) > now
     found = plain(groups.survey(change, view.counters().time, _unknown(view, change))) | {"then": standing.then()}
     if in_scope is not None:
         found["disregarded"] = reviving.disregarded + lifted.disregarded + after.disregarded

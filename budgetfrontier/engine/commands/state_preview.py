@@ -70,7 +70,8 @@ class Terms:
 
 def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
     """Return the fields of a queue that commands change, as the audit keeps them before and after."""
-    return {
+    closed = {"closed_until": queue.closed_until} if queue.closed_until else {}
+    return closed | {
         "state": queue.state,
         "wake_time": queue.wake_time,
         "queued": queue.queued,
@@ -152,7 +153,7 @@ def _settled(view: View, state: CrawlState) -> CrawlState:
 
 def set_waits(queue: QueueRecord, waits: Waits) -> None:
     """Change the waits of a copy of a queue's record."""
-    queue.wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until = waits
+    queue.wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until, queue.closed_until = waits
 
 
 # -- as `Turns` of the engine does it; a test compares them

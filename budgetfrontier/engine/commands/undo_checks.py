@@ -206,7 +206,7 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
         change = check_adjusting(entry, view.adjustments(), force=force)
         there = {one.id: one for one in view.adjustments()}
         if len(change.remove) == 1 and not change.restore:
-            return effect | preview_of(view, withdrawn(view, there[change.remove[0]]))
+            return effect | preview_of(view, withdrawn(view, there[change.remove[0]]), now=now)
         return effect | {
             "adjustments removed": [plain(there[number]) for number in change.remove],
             "adjustments restored": [plain(one) for one in change.restore],

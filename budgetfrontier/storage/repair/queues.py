@@ -332,6 +332,10 @@ _REPORTED_FIELDS = (
     "charges", "errors", "error_answers", "wake_time", "block", "delayed", "rest", "position", "urls", "completed",
     "max_completed", "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until",
     "dead_prerequisite", "group", "group_revision", "parked", "busy_until",
+    "closed_until",
+)  # fmt: skip
+_TIMES = (
+    "block", "delayed", "rest", "paced_until", "served", "backoff", "overloaded_until", "busy_until", "closed_until",
 )  # fmt: skip
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
@@ -378,7 +382,7 @@ def correct(queue: QueueRecord, now: float) -> None:
     queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
-    for name in "block", "delayed", "rest", "paced_until", "served", "backoff", "overloaded_until", "busy_until":
+    for name in _TIMES:
         if not 0 <= getattr(queue, name) < inf:
             setattr(queue, name, 0)
     if queue.interval is not None and not 0 <= queue.interval < inf:

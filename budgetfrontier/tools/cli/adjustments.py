@@ -154,6 +154,8 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     if effect["still_over"]:
         again = f"{counted(effect['still_over'], 'queue')}; they retire again on their turn"
         yield f"over {budget} before and after: {again}"
+    if effect.get("closed_count"):
+        yield f"would be outside their crawl windows now: {counted(effect['closed_count'], 'queue')}"
     if effect["by_name"]:
         yield f"retired by name, and stay so: {counted(effect['by_name'], 'queue')}"
     others = effect["others"]
