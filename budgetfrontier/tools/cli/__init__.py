@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
 
 from budgetfrontier import __version__
@@ -116,6 +116,8 @@ def _takes_output() -> bool:
     """Flush stdout; return False, and redirect it to nowhere, if it cannot be written."""
     try:
         sys.stdout.flush()
+        with suppress(io.UnsupportedOperation):  # it is no file
+            os.write(sys.stdout.fileno(), b"")  # a write that failed may have left nothing to flush
     except OSError:
         # Python flushes stdout once more at exit, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
