@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
@@ -21,20 +21,10 @@ MOST_ENDED = 1 << 14
 _HIGHEST = int(Directive.HIGHEST)
 
 
-class EndedAttempt(NamedTuple):
-    """An attempt that has ended with details, or a download that has landed."""
-
-    queue: int
-    kind: int
-    seconds: float | None
-    links: int = 0
-    new: int = 0
-    """URIs discovered that were admitted; `own` of them to the queue of the page."""
-    own: int = 0
-    size: int = 0
-    answer: int = UNKNOWN
-    error: str = ""
-    digest: int | None = None
+EndedAttempt = tuple[int, int, float | None, int, int, int, int, int, str, int | None]
+"""An attempt that has ended with details, or a download that has landed: the id of its queue, its kind, and seconds;
+links, those of them that were admitted, and to its own queue; size; class of its answer, kind of error, and digest. A
+class of its own would cost each a thousand instructions."""
 
 
 class History:
@@ -66,15 +56,13 @@ class History:
             if ending.digest and kind == SUCCESS and status < REDIRECTION and not lease.uri.force:
                 digest = xxh3_64_intdigest(ending.digest)
         seconds = None if lease.landed else ending.fetch_seconds
-        self._ended.append(
-            EndedAttempt(lease.queue_id, kind, seconds, links, new, own, ending.size, answer, error, digest)
-        )
+        self._ended.append((lease.queue_id, kind, seconds, links, new, own, ending.size, answer, error, digest))
         if len(self._ended) >= MOST_ENDED:
             self.flush()
 
     def landed(self, lease: Lease, fetch_seconds: float) -> None:
         """Note the duration of a download whose lease has landed."""
-        self._ended.append(EndedAttempt(lease.queue_id, LANDED, fetch_seconds))
+        self._ended.append((lease.queue_id, LANDED, fetch_seconds, 0, 0, 0, 0, UNKNOWN, "", None))
 
     def flush(self) -> None:
         """Count the attempts, and write the rows."""

@@ -23,8 +23,8 @@ _AT_ONCE = 4
 class Series:
     """The time series. It is written with a commit, at most once a minute: for each URI, only BusiestQueues counts.
 
-    One row has 117 bytes, and the busiest queues of an hour 10.6 KB: of a year of crawling remain at the most 1,440
-    rows of a minute, 720 of an hour and 365 of a day (0.3 MB), and the busiest queues of 720 hours and of 365 days
+    One row has 150 bytes, and the busiest queues of an hour 10.6 KB: of a year of crawling remain at the most 1,440
+    rows of a minute, 720 of an hour and 365 of a day (0.4 MB), and the busiest queues of 720 hours and of 365 days
     (11.4 MB).
     """
 

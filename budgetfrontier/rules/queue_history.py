@@ -27,8 +27,8 @@ KINDS = {
     Outcome.DISREGARDED: DISREGARDED,
 }
 """The count of each outcome; DEFERRED has none."""
-_SECONDS, _LINKS, _NEW_LINKS, _SIZE = range(4, 8)
-_half = struct.Struct(">e")
+_SECONDS = 4
+_halves = struct.Struct(">4e")
 
 
 def count(row: list[Any], kind: int, seconds: float | None, links: int, new: int, size: int) -> None:
@@ -40,21 +40,23 @@ def count(row: list[Any], kind: int, seconds: float | None, links: int, new: int
         if row[kind] == MOST:
             row[:_SECONDS] = [number >> 1 for number in row[:_SECONDS]]
         row[kind] += 1
+    *_, duration, all_links, new_links, kib = row
     if seconds is not None and kind != DISREGARDED:
-        row[_SECONDS] = _mean(row[_SECONDS], seconds, row[SUCCESS] + row[RETRY] + row[FAILURE] + (kind == LANDED))
+        number = row[SUCCESS] + row[RETRY] + row[FAILURE] + (kind == LANDED)
+        duration = _mean(duration, seconds, number if number < WINDOW else WINDOW)
     if kind == SUCCESS:
-        number = row[SUCCESS]
-        row[_LINKS] = _mean(row[_LINKS], links, number)
-        row[_NEW_LINKS] = _mean(row[_NEW_LINKS], new, number)
-        row[_SIZE] = _mean(row[_SIZE], size / UNIT, number)
+        number = row[SUCCESS] if row[SUCCESS] < WINDOW else WINDOW
+        all_links = _mean(all_links, links, number)
+        new_links = _mean(new_links, new, number)
+        kib = _mean(kib, size / UNIT, number)
+    row[_SECONDS:] = _halves.unpack(_halves.pack(duration, all_links, new_links, kib))
 
 
 def _mean(before: float, value: float, number: int) -> float:
-    """Return a running mean with one value more, rounded to half precision; `number`: of values, that one included."""
-    value = min(value, LARGEST)
-    if before == before:  # not NaN
-        value = before + (value - before) / min(number, WINDOW)
-    return float(_half.unpack(_half.pack(value))[0])
+    """Return a running mean of `number` values, the last of which is `value`."""
+    if value > LARGEST:
+        value = LARGEST
+    return before + (value - before) / number if before == before else value  # NaN: it is the first
 
 
 def charged(row: tuple[Any, ...]) -> int:
