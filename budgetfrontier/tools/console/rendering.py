@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -53,6 +54,7 @@ def environment() -> Environment:
         "changes": audit_text.changes,
         "others": audit_text.others,
         "data": data,
+        "coded": coded,
         "state": state,
         "css": charts.css_class,
         "key_path": key_path,
@@ -104,6 +106,11 @@ def short(value: str, most: int = 160) -> Markup:
         return Markup("<bdi>{}</bdi>").format(clean(value))
     title = clean(value[:LONGEST]) + ("" if len(value) <= LONGEST else f"… ({len(value):,} characters)")
     return Markup('<bdi title="{}">{}</bdi>').format(title, clean(value[:most]) + "…")
+
+
+def coded(value: str) -> Markup:
+    """Return a sentence with what is between backquotes, such as a command, as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(Markup("{}").format(clean(value)))))
 
 
 def data(value: object) -> Markup:
