@@ -84,9 +84,7 @@ def _sum(values: list[int | None]) -> int | None:
 
 def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
     """Return the outcome in words, beside what was promised."""
-    promised = effect.get("promised")
-    of = f" of {promised['uris']:,} promised" if promised else ""
-    for_ = f" of {promised['spend']:,}" if promised else ""
+    of, for_ = _promised(effect.get("promised") or {})
     parts = [f"in {format_duration(found.seconds)}"]
     if found.spent is None or found.fetched is None:
         parts.append("spend unknown: its queues were not counted when it was applied")
@@ -97,3 +95,27 @@ def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
     if found.retired_again:
         parts.append(f"{found.retired_again:,} of these since")
     return ", ".join(parts)
+
+
+def _promised(figures: dict[str, Any]) -> tuple[str, str]:
+    """Return the URIs and the spend that a dry run promised, in words; "" if it promised none.
+
+    They are those of the queues that it would revive or make eligible, and of the others with another budget.
+    """
+    others = figures.get("others", {})
+    promises = [
+        (figures.get("revived_count", 0), figures),
+        (figures.get("eligible_count", 0), figures.get("eligible_spend")),
+        (others.get("queues", 0), others.get("after")),
+    ]
+    known = [(queues, spend) for queues, spend in promises if queues and spend]
+    if not known:
+        return "", ""
+    queues, uris, spend = (
+        sum(q for q, _ in known),
+        *(sum(one[name] for _, one in known) for name in ("uris", "spend")),
+    )
+    ceiling = _sum([one["ceiling"] for _, one in known])
+    of = "" if queues == figures["matched"] else f" for {counted(queues, 'queue')}"
+    most = "without a maximum" if ceiling is None else f"at most {ceiling:,} once more came"
+    return f" of {uris:,} promised{of}", f" of {spend:,} ({most})"

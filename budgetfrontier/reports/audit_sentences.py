@@ -117,7 +117,7 @@ def _promised(effect: _Values) -> str:
     ]
     if (others := figures["others"]).get("queues"):
         spends = f"{_spend(others['after'])} instead of {_spend(others['before'])}"
-        parts.append(f"another budget for {counted(others['queues'], 'other queue')}, {spends}")
+        parts.append(f"another budget for {counted(others['queues'], 'queue')} not retired then, {spends}")
     return f" A dry run as of {format_time(figures['as_of'])} promised: {'; '.join(parts)}."
 
 

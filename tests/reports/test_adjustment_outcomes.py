@@ -7,6 +7,7 @@ from typing import Any
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.reports import audit_sentences
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcome_of, sentence, summed
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.job_operator import JobOperator
@@ -71,7 +72,56 @@ def test_an_operator_keeps_what_a_dry_run_promises(tmp_path: Path) -> None:
         (row,) = operator.audit().rows
         found = operator.outcomes([row])[row.id]
     told = sentence(found, row.entry.effect)
-    assert "fetched 3 of 3 promised, spent 3 of 3, 1 of 1 queue RETIRED, 1 before, 1 of these since" in told
+    assert "fetched 3 of 3 promised, spent 3 of 3 (at most 3 once more came), " in told
+    assert ", 1 of 1 queue RETIRED, 1 before, 1 of these since" in told
+
+
+def told_after(folder: Path, args: dict[str, Any]) -> tuple[str, str]:
+    """Return the outcome of an adjustment by an operator once the crawl went on, and its sentence in the audit."""
+    with JobOperator(folder, folder / "frontier") as operator:
+        operator.apply(OperatorCommand("adjust", args, "me"))
+    with on_disk(folder) as f:
+        crawl(f)
+    with JobOperator(folder, folder / "frontier") as operator:
+        (row,) = operator.audit().rows
+        return sentence(operator.outcomes([row])[row.id], row.entry.effect), audit_sentences.sentence(row.entry)
+
+
+def test_another_budget_of_waiting_queues_is_promised_too(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=300) as f:
+        f.schedule_many(pages("AB", 3))
+    outcome, entry = told_after(tmp_path, {"match": "queue:a.test", "set": {"queue_total_budget": 20}})
+    assert "fetched 3 of 3 promised, spent 3 of 3 (at most 20 once more came)" in outcome
+    assert "another budget for 1 queue not retired then, a spend of 3 on 3 URIs instead of" in entry
+
+
+def test_queues_that_an_adjustment_retires_are_no_others(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=300) as f:
+        f.schedule_many(pages("A", 3))
+        f.lease(1)
+    args = {"match": "queue:a.test", "set": {"queue_total_budget": 0, "retire_when": "reached"}}
+    _, entry = told_after(tmp_path, args)
+    assert "1 queue retired; another budget for 1 queue not retired then, a spend of 0" in entry
+
+
+def test_what_concerns_no_budget_promises_nothing(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("A", 3))
+    outcome, _ = told_after(tmp_path, {"match": "queue:a.test", "set": {"precedence": 2}})
+    assert "fetched 1, spent 1, 0 of 1 queue RETIRED" in outcome
+
+
+def test_a_promise_for_some_queues_says_for_how_many(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=1) as f:
+        f.schedule_many(pages("A", 5))
+        crawl(f)
+        f.adjust(match="queue:b.test", queue_total_budget=9)
+        f.schedule_many(pages("B", 3))
+    with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+        args: dict[str, Any] = {"match": "queues:a.test,b.test", "set": {"queue_total_budget": 9}}
+        operator.apply(OperatorCommand("adjust", args, "me"))
+        row = next(iter(operator.audit().rows))
+        assert " of 3 promised for 1 queue, " in sentence(operator.outcomes([row])[row.id], row.entry.effect)
 
 
 def test_outcomes_of_partitions_are_summed() -> None:

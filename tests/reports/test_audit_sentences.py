@@ -83,7 +83,8 @@ def test_what_a_dry_run_has_promised_is_told_beside_what_was_counted() -> None:
     assert sentence(entry) == (
         "Set queue_total_budget to 9 for *; 4 queues matched, 4 changed; 3 retired queues reconsidered. A dry run as "
         "of 2001-09-09T01:46:40Z promised: 3 queues matched; 2 queues revived, for a spend of 2 on 1 URI; 0 queues "
-        "retired; another budget for 1 other queue, a spend of 1,000 on 1 URI instead of a spend of 2 on 1 URI."
+        "retired; another budget for 1 queue not retired then, a spend of 1,000 on 1 URI instead of a spend of "
+        "2 on 1 URI."
     )
 
 

@@ -55,6 +55,7 @@ class Promise(msgspec.Struct, kw_only=True):
     ineligible_count: int = 0
     quotas: bool = False
     closed_count: int = 0
+    eligible_spend: dict[str, int | None] = {}
 
 
 _promise: Callable[[Any], Promise] = converter(Promise)
