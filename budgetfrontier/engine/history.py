@@ -109,6 +109,9 @@ class History:
 
 def _without_revisits(page: CrawlUri, found: Any, new: int, own: int) -> tuple[int, int, int]:
     """Return how many links were found, were new, and were added to the queue of the page, but for the page itself."""
-    revisits = sum(1 for uri in found if uri.__class__ is CrawlUri and uri.force and uri.url == page.url)
+    revisits = 0
+    for uri in found:  # which may be refused, so that its fields may be anything
+        if uri.__class__ is CrawlUri and uri.force is True and uri.url.__class__ is str and uri.url == page.url:
+            revisits += 1
     new = max(new - revisits, 0)
     return len(found) - revisits, new, min(own, new)

@@ -36,7 +36,7 @@ def error_kind(reason: str) -> str:
     >>> error_kind("Connection to www.example.org:8080 timed out after 30.1 s")
     'Connection to HOST:N timed out after N s'
     """
-    text = reason[:_READ]
+    text = reason[:_READ].encode("utf-8", "replace").decode()  # lone surrogates cannot be stored
     if _STATUS.fullmatch(text):
         return text
     for pattern, mask in _MASKS:

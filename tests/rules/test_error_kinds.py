@@ -56,3 +56,7 @@ def test_hosts_numbers_and_paths_make_no_other_kind(host: list[str], number: int
 
 def test_a_status_is_a_kind() -> None:
     assert error_kind(status_kind(404)) == status_kind(404)
+
+
+def test_a_kind_can_be_stored() -> None:
+    assert error_kind("no \udcff address") == "no ? address"
