@@ -69,7 +69,8 @@ def load_adjustments(path: Path) -> tuple[list[ListedAdjustment], list[str]]:
             found = [_adjustment(one, (index,), validator) for index, one in enumerate(document.data)]
         else:
             expected = "a list of adjustments, each {match: ..., set: {...}}, perhaps with a reason"
-            validator.problems.append(Problem((), f"expected {expected}, got {show(document.data)}"))
+            got = "an empty one" if document.data == [] else show(document.data)
+            validator.problems.append(Problem((), f"expected {expected}, got {got}"))
     warnings = _lines(path, document, validator.warnings)
     if problems := document.problems + validator.problems:
         raise SettingsError(_lines(path, document, problems), warnings=warnings)

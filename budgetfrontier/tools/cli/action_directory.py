@@ -2,16 +2,20 @@
 
 Each file is applied by the command for its kind, in a process of its own, which gives its commands to the crawl as any
 other process does: a list of a million URLs holds nothing up. A file that is being applied when the process ends stays,
-and is applied again by the next run: URIs are known by then, and adjustments set the same values.
+and is applied again by the next run: URIs are known by then, and adjustments set the same values. Links are not
+followed: results quote lines that are refused, so whoever may write into the folder could read any file of the user.
 """
 
 from __future__ import annotations
 
 import asyncio
+import builtins
+import io
 import json
 import os
 import shlex
 import signal
+import stat
 import sys
 import threading
 import time
@@ -27,7 +31,11 @@ from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.whole_files import atomic_file
 from budgetfrontier.tools.cli.exits import EXIT_CODES, OK
 
-KINDS = {".seeds": ("import", "--seeds"), ".urls": ("import",), ".adjust.yaml": ("adjust",)}
+KINDS = {
+    ".seeds": ("import", "--from", "list", "--seeds"),
+    ".urls": ("import", "--from", "list"),
+    ".adjust.yaml": ("adjust",),
+}
 """The endings of names, each perhaps followed by .gz, and the command that takes such a file."""
 MODULE = "budgetfrontier.tools.cli.action_directory"
 """This module, which is run as a process of its own."""
@@ -46,6 +54,8 @@ class _Stamp(NamedTuple):
     inode: int
     size: int
     mtime: int
+    regular: bool
+    """Whether it is a regular file: not a link, a folder or a pipe."""
 
 
 class _Ran(NamedTuple):
@@ -79,7 +89,10 @@ class ActionDirectory:
         """Return whether a file waits or is being applied: a crawl does not end before."""
         if self._watching is None or self._watching.done():
             return False
-        return any(kind_of(name) is not None and self._left.get(name) != stamp for name, stamp in self._files())
+        return any(
+            stamp.regular and kind_of(name) is not None and self._left.get(name) != stamp
+            for name, stamp in self._files()
+        )
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -114,17 +127,23 @@ class ActionDirectory:
         ]
 
     def _files(self) -> Iterator[tuple[str, _Stamp]]:
-        """Yield the files of the folder. A hidden one is one that somebody is about to rename."""
+        """Yield what is in the folder. A hidden file is one that somebody is about to rename."""
         with suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
                 with suppress(OSError):
-                    if not entry.name.startswith(".") and entry.is_file():
-                        stat = entry.stat()
-                        yield entry.name, _Stamp(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+                    if not entry.name.startswith(".") and entry.name != DONE:
+                        status = entry.stat(follow_symlinks=False)
+                        regular = stat.S_ISREG(status.st_mode)
+                        size, mtime = (status.st_size, status.st_mtime_ns) if regular else (0, 0)
+                        yield entry.name, _Stamp(status.st_ino, size, mtime, regular)
 
     async def _take(self, name: str) -> None:
         """Apply a file, and move it to those that are done, with its result beside it."""
         command, stamp = kind_of(name), self._seen[name]
+        if not stamp.regular:
+            self._left[name] = stamp
+            self._warn(f"{self._folder / name} is not taken: it is no regular file, but a link, a folder or a pipe")
+            return
         if command is None:
             self._left[name] = stamp
             self._warn(f"{self._folder / name}: nothing takes it; names end in {', '.join(KINDS)}, perhaps with .gz")
@@ -195,7 +214,7 @@ def kind_of(name: str) -> tuple[str, ...] | None:
     """Return the command that takes a file of this name, with its options; None if none does.
 
     >>> kind_of("2026-11.seeds"), kind_of("traps.adjust.yaml.gz"), kind_of("notes.txt")
-    (('import', '--seeds'), ('adjust',), None)
+    (('import', '--from', 'list', '--seeds'), ('adjust',), None)
     """
     plain = name.removesuffix(".gz")
     return next((command for ending, command in KINDS.items() if plain.endswith(ending)), None)
@@ -248,7 +267,20 @@ def main(arguments: list[str]) -> int:
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=end, daemon=True).start()
+    _follow_no_link(next(word for word in arguments[2:] if word != "--file"))
     return command_line(arguments)
+
+
+def _follow_no_link(file: str) -> None:
+    """Let this process open a file only if it is no link: it may have become one since it was seen in the folder."""
+    plain = io.open
+
+    def opened(path: Any, *options: Any, **more: Any) -> Any:
+        if isinstance(path, str | Path) and os.fspath(path) == file:
+            more["opener"] = lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return plain(path, *options, **more)
+
+    io.open = builtins.open = opened  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Reader
+from budgetfrontier import Frontier, Reader
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import action_directory
@@ -125,12 +125,48 @@ def test_a_file_is_complete_once_it_stays_the_same_between_two_looks(job: Path) 
     (action / "b.urls").write_text("http://a.test/\n")
     (action / "a.seeds").write_text("http://a.test/\n")
     (action / ".c.urls").write_text("http://a.test/\n")
-    (action / "d.urls").mkdir()
     assert directory.complete() == []
     with (action / "b.urls").open("a") as file:
         file.write("http://b.test/\n")
     assert directory.complete() == ["a.seeds"]
     assert directory.complete() == ["a.seeds", "b.urls"]
+
+
+def test_links_folders_and_pipes_are_named_and_not_taken(site: Site, config: Path, job: Path, cli: Cli) -> None:
+    action, secret = job / "action", job.parent / "secret"
+    secret.write_text("root:x:0:0\nhttp://c.test/\n")
+    (action / "a.urls").mkdir()
+    os.mkfifo(action / "b.seeds")
+    for name in ("c.urls", "d.seeds", "e.adjust.yaml"):
+        (action / name).symlink_to(secret)
+    (action / "f.urls").write_text("http://b.test/\n")  # the crawl waits for it
+    answer = cli("crawl", config, "--job", job)
+    assert answer.code == 0 and "b.test/" in site.hits and "c.test/" not in site.hits
+    for name in ("a.urls", "b.seeds", "c.urls", "d.seeds", "e.adjust.yaml"):
+        assert answer.err.count(f"{action / name} is not taken: it is no regular file") == 1
+    assert "root:x" not in answer.err and set(results(job)) == {"f.urls"}
+    assert sorted(os.listdir(action)) == ["a.urls", "b.seeds", "c.urls", "d.seeds", "done", "e.adjust.yaml"]
+
+
+@pytest.mark.parametrize("name", ["a.urls", "a.seeds", "a.adjust.yaml"])
+def test_a_file_that_has_become_a_link_is_not_read(job: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Somebody may replace it between the look into the folder and its command."""
+    action, secret = job / "action", job.parent / "secret"
+    secret.write_text("root:x:0:0\n")
+    (action / name).write_text("http://c.test/\n")
+    run = ActionDirectory._run
+
+    async def replaced(self: ActionDirectory, name: str, command: tuple[str, ...]) -> Any:
+        (action / name).unlink()
+        (action / name).symlink_to(secret)
+        return await run(self, name, command)
+
+    monkeypatch.setattr(ActionDirectory, "_run", replaced)
+    Frontier.open(job / "frontier").close()
+    watch(job, lambda directory: bool(results(job)))
+    [result] = results(job).values()
+    assert result["exit_code"] != 0 and "x:0:0" not in json.dumps(result)
+    assert "Too many levels of symbolic links" in json.dumps(result)
 
 
 Stub = Callable[[str], None]
