@@ -101,7 +101,11 @@ def test_nothing_is_applied_if_one_is_wrong(job: Path, listed: Path, cli: Cli, w
     ("content", "problem"),
     [
         (b"", ":1:1: the file is empty"),
-        (b"[]", ", each {match: ..., set: {...}}, perhaps with a reason, got an empty one"),
+        (
+            b"[]",
+            ":1:1: expected a list of adjustments, each {match: ..., set: {...}}, perhaps with a reason"
+            ", got an empty one",
+        ),
         (b"queue_total_budget: 5", ":1:1: expected a list of adjustments"),
         (b"- {match: x", ":1:3: this is not YAML"),
         (gzip.compress(GOOD.encode())[:-20], ": this gzip is damaged"),
