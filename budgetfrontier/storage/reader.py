@@ -18,7 +18,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.storage import bloom_file, keys, meta, pending_pages, queue_listing, series, turn_order, url_search
+from budgetfrontier.storage import bloom_file, pending_pages, queue_listing, series, turn_order, url_search
 from budgetfrontier.storage.backup import atomic_folder, copy, copy_cache
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.group_listing import listed
@@ -330,7 +330,7 @@ class Reader:
     def in_progress(self) -> tuple[StartedCommand, Progress] | None:
         """Return the command in progress, and its progress as of the last commit; None if there is none."""
         with self.view() as view:
-            return meta.read_begun(view.txn, view.db[keys.META])
+            return view.in_progress()
 
     def last_retirement(self, key: str) -> AuditEntry | None:
         """Return the audit entry of the last command that retired a queue by name. O(later entries)."""

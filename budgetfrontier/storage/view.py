@@ -34,6 +34,8 @@ from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.records import (
     AuditEntry,
     Counters,
+    Progress,
+    StartedCommand,
     dead_letter,
     decode_answers,
     decode_audit,
@@ -175,6 +177,10 @@ class View:
     def suffix_list(self) -> str | None:
         """Return the public suffix list that is stored in the frontier; None if there is none."""
         return meta.read_suffixes(self.txn, self.db[keys.META])
+
+    def in_progress(self) -> tuple[StartedCommand, Progress] | None:
+        """Return the command in progress, and its progress; None if there is none."""
+        return meta.read_begun(self.txn, self.db[keys.META])
 
     def adjustments(self) -> list[Override]:
         """Return the adjustments, oldest first, with the ids of their audit entries."""

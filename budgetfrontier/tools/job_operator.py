@@ -56,6 +56,10 @@ BRIEF_ENTRIES = 5000
 _MOST_NAMED = 10
 _NAMES = 100_000  # of groups, kept for a listing
 _COUNTED = 10_000  # queues between two reports of progress
+LEFT = (
+    ", and no process goes on with it: the next crawl does, and the next command that changes something (but for pause "
+    "and terminate), before anything else"
+)
 NO_LOG = "unknown: there is no {log}; `budgetfrontier crawl` writes one, with --frontier in the folder of its own job"
 MOVED = "unknown: there is no {log}, it was moved or deleted, or is not part of a backup: a log that was moved tells"
 LATE = "unknown: {log} {begins}, and attempts were made before that: a log that was moved tells"
@@ -343,13 +347,13 @@ class JobOperator:
         return {name: one for name, one in found.items() if one is not None}
 
     def in_progress(self) -> str:
-        """Return the command in progress, and its progress, in words."""
+        """Return the command in progress, its progress, and what goes on with it if no process does, in words."""
         begun = self.reader.in_progress()
         if begun is None:
             return ""
         from budgetfrontier.engine.remote import describe_progress
 
-        return describe_progress(*begun)
+        return describe_progress(*begun) + ("" if self.reader.process().alive else LEFT)
 
     def adjustments(self) -> list[AdjustmentRow]:
         """Return the adjustments in force, in the order in which they apply."""

@@ -199,6 +199,9 @@ def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, n
 def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Return the effect of an undo in the frontier at `path`. Raises FrontierError as the undo would."""
     entry, command = find(view, int(args["id"]), "undo")
+    begun = view.in_progress()
+    if begun is not None and begun[0].op == "undo" and int(begun[0].args["id"]) == entry.id:
+        raise FrontierError(f"{entry.id}, {command}, is being undone: that is in progress, and not done yet")
     why = f": {entry.reason}" if entry.reason else ""
     effect = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
     force = bool(args.get("force"))

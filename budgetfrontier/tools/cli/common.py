@@ -357,9 +357,8 @@ def noting_interruption(args: argparse.Namespace) -> Iterator[None]:
                 if begun := operator.in_progress():
                     audit = shlex.join(("budgetfrontier", "audit", str(args.job)))
                     note(
-                        f"interrupted: {begun}; the rest follows as soon as the frontier is opened to be changed, by a "
-                        f"crawl or by any command. Then `{audit}` has it, with the command that takes it back, if "
-                        "there is one."
+                        f"interrupted: {begun}. Then `{audit}` has it, with the command that takes it back, if there "
+                        "is one."
                     )
         raise
 

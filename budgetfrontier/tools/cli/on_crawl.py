@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from budgetfrontier.tools.cli.common import ClusterUrl, Command, job_operator
+from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import CrawlOperator
@@ -21,6 +22,9 @@ def on_crawl(run: Callable[[argparse.Namespace, CrawlOperator], int | None]) -> 
 
             return clusters.run(args, run)
         with job_operator(args) as operator:
-            return run(args, operator)
+            code = run(args, operator)
+            if begun := operator.in_progress():
+                note(f"{begun}; what is printed here is without the rest of it")
+            return code
 
     return command

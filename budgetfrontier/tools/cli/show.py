@@ -275,11 +275,10 @@ def audit(args: argparse.Namespace, operator: CrawlOperator) -> None:
     rows = list(islice(chosen, args.offset, end))[::-1]
     if not rows and args.who is not None and args.who not in people:
         raise name_arguments.nobody(args.who, people)
-    in_progress = operator.in_progress()
     outcomes = operator.outcomes(rows) if args.outcome else None
     output.write_audit(args, rows, with_partitions=operator.path is None, outcomes=outcomes)
-    for sentence in filter(None, (found.left_out, in_progress)):
-        note(sentence)
+    if found.left_out:
+        note(found.left_out)
 
 
 def _is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:

@@ -821,10 +821,32 @@ def test_an_interrupted_deletion_says_that_the_rest_follows(
     assert answer.code == 130
     assert re.search(r"interrupted: delete by \S+ is in progress \(deleted [\d,]+", answer.err)
     assert f"Then `budgetfrontier audit {tmp_path}` has it" in answer.err
-    assert cli("wake", tmp_path, "a.test").code == 0
+    left = "delete by .* is in progress .*, and no process goes on with it: the next crawl does, and the next command"
+    for look in (["report"], ["queues"], ["audit"], ["delete", "--queue", "b*", "--dry-run"]):
+        assert re.search(left, cli(look[0], tmp_path, *look[1:]).err), look
+    woken = cli("wake", tmp_path, "a.test")
+    assert woken.code == 0
+    went_on = r"first went on with 1, delete by \S+: Deleted 2,000 .* `undo 1` takes that back"
+    assert re.search(went_on, woken.err), woken.err
     with Reader(tmp_path / "frontier") as reader:
         assert reader.summary().queued == 0
         assert [entry.command for entry in reader.audit()] == ["delete", "wake"]
+
+
+def test_a_dry_run_knows_the_same_undo_in_progress(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "STEP", 2)
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("abcdef", 1))
+    assert cli("retire", tmp_path, "--match", "*").code == 0
+    frontier = Frontier.open(tmp_path / "frontier")
+    post(tmp_path / "frontier", "undo", id=1)
+    frontier.commit()
+    assert in_progress(frontier)
+    crash(frontier)
+    dry = cli("undo", tmp_path, 1, "--dry-run")
+    assert dry.code == 1 and "1, retire, is being undone: that is in progress" in dry.err, dry
+    told = cli("undo", tmp_path, 1)
+    assert told.code == 1 and "1, retire, is undone already" in told.err
 
 
 def test_an_import_of_dead_letters_is_undone_and_its_undo_too(job: Path, cli: Cli) -> None:
