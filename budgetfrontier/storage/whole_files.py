@@ -53,7 +53,7 @@ def _new(path: Path, opener: Callable[[str, int], int] | None) -> tuple[Path, Bi
         except OSError as e:
             e.filename = os.fspath(path)  # the name that the user knows
             raise
-        if _lock(file.fileno()) is not False and os.fstat(file.fileno()).st_nlink:
+        if try_lock(file.fileno()) is not False and os.fstat(file.fileno()).st_nlink:
             return partial, file
         file.close()  # another process found it before it was locked, and removes it
 
@@ -75,13 +75,13 @@ def _remove_leftovers(path: Path) -> None:
         with suppress(OSError):
             fd = os.open(path.with_name(name), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                if _lock(fd):
+                if try_lock(fd):
                     os.unlink(path.with_name(name))
             finally:
                 os.close(fd)
 
 
-def _lock(fd: int) -> bool | None:
+def try_lock(fd: int) -> bool | None:
     """Lock an open file. Return False if another process has locked it, None on a file system without locks."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Copies of a frontier that simulations change: in memory if there is room, and removed afterwards."""
+"""Copies of a frontier that simulations change: in memory if there is room, and removed by the end or the next one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from budgetfrontier.core.units import format_size
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.whole_files import try_lock
 
 MEMORY = Path("/dev/shm")
+_PREFIX = "budgetfrontier-simulate-"
 GROWTH = 2
 """The factor by which a copy may grow, for URIs are found in a simulation."""
 _LEAST = 64 << 20  # bytes
@@ -60,7 +62,7 @@ def _available() -> int:
 @contextmanager
 def copied(reader: Reader, copies: int, where: Path) -> Iterator[list[Path]]:
     """Make copies of a frontier as of its last commit below `where`, and remove them at the end of the block."""
-    made = Path(tempfile.mkdtemp(prefix="budgetfrontier-simulate-", dir=where))
+    made, lock = _new(where)
     try:
         folders = [made / str(number) for number in range(copies)]
         reader.backup(folders[0], bare=True)
@@ -69,3 +71,32 @@ def copied(reader: Reader, copies: int, where: Path) -> Iterator[list[Path]]:
         yield folders
     finally:
         shutil.rmtree(made, ignore_errors=True)
+        os.close(lock)
+
+
+def remove_abandoned() -> None:
+    """Remove the copies of this user's simulations that were killed."""
+    for folder in {MEMORY, Path(tempfile.gettempdir())}:
+        for made in folder.glob(f"{_PREFIX}*"):
+            with suppress(OSError):
+                lock = _open(made)
+                try:
+                    if os.fstat(lock).st_uid == os.getuid() and try_lock(lock):
+                        shutil.rmtree(made, ignore_errors=True)
+                finally:
+                    os.close(lock)
+
+
+def _new(where: Path) -> tuple[Path, int]:
+    """Make a folder, locked as long as its process lives or until the descriptor is closed."""
+    while True:
+        made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=where))
+        with suppress(FileNotFoundError):  # another process found it before it was locked, and removes it
+            lock = _open(made)
+            if try_lock(lock) is not False and made.exists():
+                return made, lock
+            os.close(lock)
+
+
+def _open(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

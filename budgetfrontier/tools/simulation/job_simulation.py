@@ -15,7 +15,7 @@ from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.reader import Reader
-from budgetfrontier.tools.simulation.copies import copied, place
+from budgetfrontier.tools.simulation.copies import copied, place, remove_abandoned
 from budgetfrontier.tools.simulation.simulation_process import simulate as simulate_all
 
 NO_HISTORY = (
@@ -53,6 +53,7 @@ def simulate(
         time=left.get("max_time"),
     )
     questions = [today] + [replace(today, changes=asked.changes)] * bool(asked.changes)
+    remove_abandoned()
     where = place(size, len(questions), memory=asked.memory)
     say(
         f"copying {format_size(size)} to {where.folder}, which has {format_size(where.free)}; up to "

@@ -1,15 +1,17 @@
 """A simulation in a process of its own: `python -m budgetfrontier.tools.simulation.simulation_process FRONTIER`.
 
-It reads the question as JSON from its standard input, and writes a line of JSON for each step to its standard output,
-the last of which has the result.
+It reads the question as a line of JSON from its standard input, and writes a line of JSON for each step to its standard
+output, the last of which has the result. It ends when its standard input does: with the process that has begun it.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -69,12 +71,10 @@ def _read(
 ) -> None:
     """Pass on the lines of a process; an error if it ends without a result."""
     assert process.stdin is not None and process.stdout is not None
-    try:
-        with process.stdin as asked:
-            asked.write(msgspec.json.encode(question))
-    except BrokenPipeError:
-        pass  # it has ended
-    with process.stdout as told:
+    with suppress(BrokenPipeError), process.stdin as asked, process.stdout as told:
+        with suppress(BrokenPipeError):  # it has ended
+            asked.write(msgspec.json.encode(question) + b"\n")
+            asked.flush()
         for text in told:
             line = msgspec.json.decode(text, type=SimulationLine)
             put((number, line))
@@ -88,7 +88,11 @@ def main(path: str) -> None:
     """Simulate on the frontier at `path`."""
     from budgetfrontier.tools.simulation.simulated_crawl import SimulatedCrawl
 
-    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return  # the process that began this one was killed
+    question = msgspec.json.decode(line, type=Question)
+    Thread(target=_end_with_input, daemon=True).start()
     try:
         found = SimulatedCrawl(Path(path), question).run(
             lambda fetches, seconds: _say(SimulationLine(fetches, seconds))
@@ -98,6 +102,11 @@ def main(path: str) -> None:
         _say(SimulationLine(error=str(e)))
 
 
+def _end_with_input() -> None:
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
 def _say(step: SimulationLine) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(step) + b"\n")
     sys.stdout.buffer.flush()
@@ -105,4 +114,5 @@ def _say(step: SimulationLine) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that began this one, which ends it
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # it ends without a word if nobody reads its lines
     main(sys.argv[1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import namedtuple
 from pathlib import Path
@@ -57,3 +59,32 @@ def test_copies_are_frontiers_and_none_is_left(tmp_path: Path) -> None:
                 assert copy.summary().queued == 1
         raise KeyboardInterrupt
     assert [path.name for path in tmp_path.iterdir()] == ["frontier"]
+
+
+COPYING = """
+import sys
+from pathlib import Path
+from budgetfrontier import Reader
+from budgetfrontier.tools.simulation import copies
+with Reader(Path(sys.argv[1])) as reader, copies.copied(reader, 1, Path(sys.argv[2])):
+    print("copied", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_copies_of_a_killed_simulation_are_removed_by_the_next(room: dict[Path, int], tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule("http://host.test/")
+    (memory / "budgetfrontier-simulate-file").touch()
+    (memory / "budgetfrontier-simulate-link").symlink_to(tmp_path / "frontier")
+    arguments = [sys.executable, "-c", COPYING, str(tmp_path / "frontier"), str(memory)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"copied\n"
+        copies.remove_abandoned()
+        assert len(list(memory.glob("*/0/data.mdb"))) == 1, "the process lives"
+        process.kill()
+    assert len(list(memory.glob("*/0/data.mdb"))) == 1
+    copies.remove_abandoned()
+    assert {path.name for path in memory.iterdir()} == {"budgetfrontier-simulate-file", "budgetfrontier-simulate-link"}
+    assert (tmp_path / "frontier" / "data.mdb").exists()
