@@ -149,7 +149,8 @@ _DONE = {
 def selected(op: str, args: _Values, effect: _Values, *, verb: str = "") -> str:
     """Return what a command on selected queues has done, or with `verb` would do: "would be"."""
     states = f" in state {' or '.join(args['states'])}" if args.get("states") else ""
-    match = "" if args["match"] == "*" else f" that match {_short(args['match'])}"
+    verb_of = "matches" if effect["matched"] == 1 else "match"
+    match = "" if args["match"] == "*" else f" that {verb_of} {_short(args['match'])}"
     moved = ", ".join(f"{count:,} {move}" for move, count in effect["states"].items())
     details = f": {moved}, with {counted(effect['uris'], 'URI')}" if moved else ""
     until = f" until {format_time(args['until'])}" if op == "snooze" else ""

@@ -46,9 +46,14 @@ def show(value: object) -> str:
     if isinstance(value, list | tuple):
         return "a list"
     try:
-        return brief(json.dumps(value, ensure_ascii=True) if isinstance(value, str | bool) else repr(value))
+        return brief(_quoted(value) if isinstance(value, str | bool) else repr(value))
     except ValueError:  # Python does not convert numbers of more than 4,300 digits to text
         return "a very large number"
+
+
+def _quoted(value: str | bool) -> str:
+    """Return a value as JSON with all letters as they are, and what cannot be printed as escape sequences."""
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in json.dumps(value, ensure_ascii=False))
 
 
 def brief(text: str, longest: int = 60) -> str:
@@ -95,9 +100,10 @@ def _read_quantity(value: object, parse: Callable[[str], float], most: float) ->
     except ValueError:
         raise ValueError(show(value)) from None
     if isinstance(quantity, bool) or not isinstance(quantity, int | float) or not quantity >= 0:
-        raise ValueError(show(quantity))
+        raise ValueError(show(value))
     if quantity > most:
-        raise ValueError(f"{show(quantity)}, which is more than {most:,.0f}")
+        most_words = units.format_duration(most) if most == LONGEST else f"{most:,.0f}"
+        raise ValueError(f"{show(value)}, which is more than {most_words}")
     return float(quantity)
 
 

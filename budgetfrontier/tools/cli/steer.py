@@ -452,8 +452,8 @@ def _from_now(text: str) -> float:
 
     try:
         return time.time() + read_duration(text)
-    except ValueError:
-        raise common.wrong(DURATION.text, text) from None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {error}") from None
 
 
 def _moment(text: str) -> float:

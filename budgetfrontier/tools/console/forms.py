@@ -201,8 +201,8 @@ def until(text: str) -> float:
     """Return the end of a duration from now on. Raises BadRequest."""
     try:
         return time.time() + read_duration(text.strip())
-    except ValueError:
-        raise BadRequest(f"Snooze for how long? Give {DURATION.text}.") from None
+    except ValueError as error:
+        raise BadRequest(f"Snooze for how long? Give {DURATION.text}, not {error}.") from None
 
 
 def _ids(form: Form) -> dict[str, Any]:

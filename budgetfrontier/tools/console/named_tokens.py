@@ -13,6 +13,7 @@ from typing import NamedTuple
 from budgetfrontier.core.endpoints.tokens import SecretFile
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings.values import show
 from budgetfrontier.storage.whole_files import atomic_file
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -60,7 +61,9 @@ def read(path: Path) -> list[TokenHolder]:
 def add(path: Path, name: str, role: Role) -> str:
     """Add a token to a file, which is made if there is none; return it. It is kept nowhere. Raises FrontierError."""
     if not _NAME.fullmatch(name):
-        raise FrontierError(f"{name[:80]!a} is no name: letters, digits and ._@- make one, at most 64 of them")
+        raise FrontierError(
+            f"{show(name)} is no name: the letters a to z, digits and ._@- make one, at most 64 of them"
+        )
     there = path.exists()
     if there and any(one.name == name for one in read(path)):
         raise FrontierError(f"{path} has a token of {name} already; `token {path} remove {name}` removes it")

@@ -56,7 +56,7 @@ def test_queues_are_selected_by_pattern_state_and_key(job: Path, cli: Cli) -> No
     dry = cli("retire", job, "--match", "*.test", "--state", "snoozed", "--dry-run")
     assert (dry.code, dry.out) == (
         0,
-        "1 of 1 queue in state SNOOZED that match queue:*.test would be retired: 1 SNOOZED -> RETIRED, with 2 URIs\n"
+        "1 of 1 queue in state SNOOZED that matches queue:*.test would be retired: 1 SNOOZED -> RETIRED, with 2 URIs\n"
         "1 queue: snoozed.test\n",
     )
     assert dry.err == "dry run: nothing was changed\n" and look(job, "snoozed.test").state == "SNOOZED"
@@ -83,6 +83,8 @@ def test_a_selection_that_selects_nothing_says_so_and_none_at_all_is_refused(job
     assert "not a match" in cli("retire", job, "--match", "group:").err
     assert len(audit(job)) <= before + 1
     none = cli("snooze", job, "--queues", "nowhere.test", "--for", "1h")
+    longest = cli("snooze", job, "--queues", "capped.test", "--for", "1000000d")
+    assert longest.code == 2 and 'got "1000000d", which is more than 3650d' in longest.err
     assert none.code == 0 and "no queue is selected by queues:nowhere.test" in none.err
     assert cli("set-queue", job, "--match", "*", "--interval", "5").code == 1
 

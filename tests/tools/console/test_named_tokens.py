@@ -58,6 +58,7 @@ def test_the_command_makes_lists_and_removes_tokens(tmp_path: Path, capsys: pyte
     [
         ("add alice", "has a token of alice already"),
         ("add a/b", "is no name"),
+        ("add böss", '"böss" is no name: the letters a to z, '),
         ("remove alise", "did you mean alice"),
         ("list alice", "takes no NAME"),
         ("add", "needs a NAME"),

@@ -17,6 +17,7 @@ from multidict import MultiMapping
 
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine.remote import whoami
+from budgetfrontier.settings.values import show
 from budgetfrontier.tools.console.access import SESSION, check_role
 from budgetfrontier.tools.console.api import PREFIX, ApiResource, ScanPending
 from budgetfrontier.tools.console.api.command_bodies import result_of
@@ -151,9 +152,22 @@ async def _body(struct: Any, request: web.Request) -> Any:
         if size > LARGEST_BODY:
             raise web.HTTPRequestEntityTooLarge(LARGEST_BODY, size)
     try:
-        return msgspec.json.decode(b"".join(parts), type=struct)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise BadRequest(in_words(str(error))) from None
+        text = b"".join(parts)
+        body = msgspec.json.decode(text, type=struct)
+        json.loads(text, object_pairs_hook=_once)
+        return body
+    except (ValueError, RecursionError) as error:  # msgspec.DecodeError is a ValueError
+        has = f"; the body has {', '.join(struct.__struct_fields__)}" if "unknown field" in str(error) else ""
+        raise BadRequest(in_words(str(error)) + has) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Raise BadRequest for a name that an object has twice: of two values, none must be ignored."""
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            raise BadRequest(f"{show(name)} is given more than once; give it once")
+        names.add(name)
 
 
 def of_query(struct: Any, values: MultiMapping[str]) -> Any:

@@ -17,7 +17,7 @@ from budgetfrontier.reports.operators import CrawlOperator
 from budgetfrontier.reports.totals import by_outcome, refusals
 from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import Verdict, is_hung
-from budgetfrontier.settings.values import read_duration
+from budgetfrontier.settings.values import DURATION, read_duration
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
@@ -316,7 +316,7 @@ def _length(parameters: TimeParameters | ReportParameters) -> float:
     try:
         return read_duration(parameters.since)
     except ValueError as error:
-        raise BadRequest(f"since: {error}") from None
+        raise BadRequest(f"since: expected {DURATION.text}, got {error}") from None
 
 
 def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:

@@ -115,6 +115,8 @@ def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
         ("/jobs/job/queues?cursor=after:zz", 400, "go back to the first"),
         ("/jobs/job/seeds?cursor=start:3", 400, "start"),
         ("/jobs/job/rates?since=long", 400, "since"),
+        ("/jobs/job/rates?since=-1", 400, "since: expected a duration (seconds, or such as"),
+        ("/jobs/job/rates?since=99999999d", 400, 'got "99999999d", which is more than 3650d'),
         ("/jobs/job/report?kind=hosts&since=long", 400, "since"),
         ("/jobs/job/report?kind=seeds&since=1h", 400, "is as of now"),
         ("/jobs/job/report?kind=host", 400, "kind: expected str matching regex"),
