@@ -659,7 +659,10 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     trap: Annotated[
         float | None,
-        Field("when a queue looks like a crawler trap with this score, of 0.5 to 1", optional(PROBABILITY)),
+        Field(
+            "when a queue looks like a crawler trap with this score, of 0.5 to 1; looked for every 15 minutes",
+            optional(PROBABILITY),
+        ),
     ] = None
 
 

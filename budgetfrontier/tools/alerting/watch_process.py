@@ -21,7 +21,7 @@ from budgetfrontier.core.units import say_duration
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.reader import Reader
-from budgetfrontier.tools.alerting.watching import Watch, unreadable
+from budgetfrontier.tools.alerting.watching import PATIENCE, Watch, unreadable
 
 WAITED_FOR = 30.0
 """Seconds that a crawl waits at its end for the delivery of its last alerts."""
@@ -83,9 +83,9 @@ def main(job: Path) -> None:
     watch = Watch(job, path)
     with Reader(path) as reader:
         every = reader.settings.alerts.every
-    _look(watch)
+    _look(watch, PATIENCE)
     while not _has_ended(every if (due := watch.waits()) is None else min(every, due)):
-        _look(watch)
+        _look(watch, PATIENCE)
     deadline = time.monotonic() + _RELEASED
     while lock_holder(path) is not None and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -96,9 +96,9 @@ def main(job: Path) -> None:
         _look(watch)
 
 
-def _look(watch: Watch) -> None:
+def _look(watch: Watch, patience: float | None = None) -> None:
     try:
-        watch.look()
+        watch.look(patience)
     except FrontierError as error:
         print(unreadable(error), file=sys.stderr, flush=True)
 

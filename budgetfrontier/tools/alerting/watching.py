@@ -3,6 +3,7 @@
 The state is in a file of the job, which one watcher at a time holds: of two, the second leaves the look to the first.
 An alert is written there before it is sent, and tried again at later looks until it is delivered or given up. So it is
 sent at least once, however a watcher ends, and nothing that a sink does holds up the crawl, which has another process.
+Each sink is told by a thread of its own, which outlasts the look: a slow sink delays neither looks nor other sinks.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import msgspec
 
@@ -40,11 +42,14 @@ TRIES = 6
 """Attempts to deliver an alert; the waits between them double."""
 FIRST_WAIT = 30.0
 """Seconds between the first two attempts."""
+PATIENCE = 1.0
+"""Seconds for which a look that is one of many waits for the sinks."""
 LOG = "alerts.log"
 """The file in the folder `logs` of a job."""
 _LOCK = "alerts.lock"
 _MOST_DELIVERIES = 100  # that are kept once they are done
 _MOST_WAITING = 1000  # beyond which the oldest are given up
+_LONGEST_HOLD = 300.0  # seconds for which an alert that is being sent is left to the watcher that sends it
 _TOP_EVERY = 300.0  # seconds between two readings of the busiest queues
 _SUSPECTS_EVERY = 900.0  # and of those that look like traps: seconds of processor time with a million queues
 _MOST_SUSPECTS = 20
@@ -64,15 +69,20 @@ class Watch:
         self._job, self._path, self._say, self._environment = job, path, say, environment
         self._unsaved: AlertState | None = None
         """The state, if the disk had no room for it."""
+        self._senders: dict[str, threading.Thread] = {}
+        """The threads that tell sinks, by their names."""
+        self._tried: SimpleQueue[AlertDelivery] = SimpleQueue()
+        """What came of attempts, to be written down."""
         self._top: tuple[float, TopSpender | None] = 0.0, None
         self._suspects: tuple[float, Sequence[TrapSuspect]] = 0.0, ()
 
     def __repr__(self) -> str:
         return f"<Watch over {self._job}>"
 
-    def look(self) -> list[AlertChange]:
-        """Look at the crawl, and make the attempts that are due; return what has begun and ended.
+    def look(self, patience: float | None = None) -> list[AlertChange]:
+        """Look at the crawl, and begin the attempts that are due; return what has begun and ended.
 
+        Attempts are waited for, but no longer than `patience`: what comes of others is written down by the next look.
         Nothing is done while another watcher looks. Raises FrontierError if the frontier cannot be read.
         """
         with self._alone() as alone:
@@ -81,6 +91,9 @@ class Watch:
             with JobOperator(self._job, self._path) as operator:
                 settings, crawl, seen = operator.settings.alerts, operator.settings.crawl, self._observed(operator)
             state = self._unsaved or alert_state.read(self._job) or AlertState()
+            if patience is None:
+                self._wait(None)
+            self._write_down(state)
             now, new = seen.standing.now, alert_conditions.sample(seen)
             state.samples = alert_conditions.sampled(settings, state.samples, new)
             past = state.samples if state.samples[-1] is new else [*state.samples, new]
@@ -89,15 +102,19 @@ class Watch:
             for change in changes:
                 state.deliveries += _deliveries(settings, change)
                 self._note(settings, change)
+            begun = self._begun(settings, crawl, state, now)
             self._save(state)
-            if self._attempt(settings, crawl, state, now):
+            for thread in begun:
+                thread.start()
+            self._wait(patience)
+            if self._write_down(state):
                 self._save(state)
             return changes
 
     def waits(self) -> float | None:
-        """Return the seconds until the next attempt is due; None if none is to be made."""
+        """Return the seconds until the next attempt is due; None if none is to be made, or its sink is being told."""
         state = self._unsaved or alert_state.read(self._job) or AlertState()
-        due = [one.due for one in state.deliveries if one.done is None]
+        due = [one.due for one in state.deliveries if one.done is None and one.sink not in self._senders]
         return max(min(due) - time.time(), 0.0) if due else None
 
     @contextmanager
@@ -164,29 +181,28 @@ class Watch:
                 file.write(msgspec.json.format(msgspec.json.encode(state), indent=1))
             self._unsaved = None
 
-    def _attempt(self, settings: AlertSettings, crawl: str, state: AlertState, now: float) -> bool:
-        """Make the attempts that are due, those of different sinks at once; return whether there were any."""
-        by_sink: dict[str, list[AlertDelivery]] = {}
-        for one in state.deliveries:
-            if one.done is None and one.due <= now:
-                by_sink.setdefault(one.sink, []).append(one)
-        known = {name_of(sink): sink for sink in settings.sinks}
-        threads = [
-            threading.Thread(target=self._tell, args=(known.get(name), crawl, due), name=f"alerts to {name}")
-            for name, due in by_sink.items()
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return bool(threads)
-
-    def _tell(self, sink: AlertSink | None, crawl: str, due: Sequence[AlertDelivery]) -> None:
-        """Make the attempts for one sink, in order; after one that has failed, the others wait with it."""
-        for one in due:
-            if sink is None:
-                one.error, one.done = "there is no such sink any more", time.time()
+    def _begun(self, settings: AlertSettings, crawl: str, state: AlertState, now: float) -> list[threading.Thread]:
+        """Return threads that make the attempts that are due, one for each sink, and mark these as being made."""
+        known, begun = {name_of(sink): sink for sink in settings.sinks}, list[threading.Thread]()
+        for name, due in _due(state, now).items():
+            if name in self._senders:
                 continue
+            sink = known.get(name)
+            if sink is None:
+                for one in due:
+                    one.error, one.done = "there is no such sink any more", now
+                continue
+            copies = [msgspec.structs.replace(one) for one in due]
+            thread = threading.Thread(target=self._tell, args=(sink, crawl, copies), name=f"alerts to {name}")
+            self._senders[name] = thread
+            begun.append(thread)
+            for one in due:
+                one.due = now + min(FIRST_WAIT + sink.timeout * len(due), _LONGEST_HOLD)
+        return begun
+
+    def _tell(self, sink: AlertSink, crawl: str, due: Sequence[AlertDelivery]) -> None:
+        """Make the attempts for one sink, in order; after one that has failed, the others wait with it."""
+        for number, one in enumerate(due, 1):
             one.attempts += 1
             try:
                 alert_delivery.deliver(sink, alert_delivery.payload(crawl, str(self._job), one), self._environment)
@@ -194,10 +210,56 @@ class Watch:
                 one.error, one.due = str(failure), time.time() + FIRST_WAIT * 2 ** (one.attempts - 1)
                 if failure.final or one.attempts >= TRIES:
                     one.done = time.time()
-                for later in due[due.index(one) + 1 :]:
+                self._tried.put(one)
+                for later in due[number:]:
                     later.due = max(later.due, one.due)
+                    self._tried.put(later)
                 return
             one.error, one.done = "", time.time()
+            self._tried.put(one)
+
+    def _wait(self, patience: float | None) -> None:
+        """Wait until no sink is being told, at most for so many seconds."""
+        deadline = None if patience is None else time.monotonic() + patience
+        for thread in self._senders.values():
+            thread.join(None if deadline is None else max(deadline - time.monotonic(), 0.0))
+
+    def _write_down(self, state: AlertState) -> bool:
+        """Take what came of attempts into the state; return whether there were any."""
+        self._senders = {name: thread for name, thread in self._senders.items() if thread.is_alive()}
+        by_id, some = {(one.id, one.sink): one for one in state.deliveries}, False
+        with suppress(Empty):
+            while True:
+                tried = self._tried.get_nowait()
+                one = by_id.get((tried.id, tried.sink))
+                if one is not None:
+                    one.attempts, one.due, one.done, one.error = tried.attempts, tried.due, tried.done, tried.error
+                some = True
+        return some
+
+
+def _due(state: AlertState, now: float) -> dict[str, list[AlertDelivery]]:
+    """Return the deliveries that are due, by sink: those of conditions that wait for no further attempt come first.
+
+    Of one condition, a sink is told in the order of time: the end waits until the begin is delivered or given up.
+    """
+    found: dict[str, list[AlertDelivery]] = {}
+    held: dict[tuple[str, str], float] = {}
+    tried = set[tuple[str, str]]()
+    for one in state.deliveries:
+        if one.done is not None:
+            continue
+        about = one.sink, one.condition
+        one.due = max(one.due, held.get(about, 0.0))
+        if one.attempts:
+            tried.add(about)
+        if one.due > now:
+            held[about] = one.due
+        else:
+            found.setdefault(one.sink, []).append(one)
+    for due in found.values():
+        due.sort(key=lambda one: (one.sink, one.condition) in tried)
+    return found
 
 
 def send_test(sink: AlertSink, crawl: str, job: str, environment: Mapping[str, str] = os.environ) -> None:

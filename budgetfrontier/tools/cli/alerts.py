@@ -80,13 +80,13 @@ def alerts(args: argparse.Namespace) -> int:
 
 def _watch(args: argparse.Namespace, watch: Any) -> int:
     """Look again and again. A look that fails is printed; the next one may succeed."""
-    from budgetfrontier.tools.alerting.watching import unreadable
+    from budgetfrontier.tools.alerting.watching import PATIENCE, unreadable
 
     with common.job_operator(args) as operator:
         every = operator.settings.alerts.every
     while True:
         try:
-            watch.look()
+            watch.look(PATIENCE)
         except FrontierError as error:
             note(unreadable(error))
         due = watch.waits()

@@ -19,7 +19,7 @@ from budgetfrontier.tools.alerting.watching import Watch
 from tests.crawler.process import forked_main, started
 from tests.crawler.site import Site, linking
 from tests.forked import ForkedProcess
-from tests.support import until
+from tests.support import PATIENCE, until
 from tests.tools.alerting.receivers import Hook, served
 from tests.tools.cli.conftest import Cli, cli
 
@@ -113,6 +113,52 @@ def _make_due(job: Path) -> None:
     for one in state["deliveries"]:
         one["due"] = 0
     path.write_text(json.dumps(state))
+
+
+def test_a_sink_that_hangs_delays_neither_looks_nor_other_sinks(tmp_path: Path, hook: Hook, cli: Cli) -> None:
+    job, hanging = tmp_path / "job", Hook()
+    hanging.slow = True
+    chosen = settings(hook, no_process=None)
+    chosen["alerts"]["sinks"].append({"name": "hangs", "webhook": hanging.url, "timeout": PATIENCE})
+    with Frontier.open(job / "frontier", Settings.from_dict(chosen)) as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.pause()
+    one = watch(job)
+    with served(hanging):
+        assert len(one.look(0)) == 1
+        until(lambda: hanging.posted and hook.posted)
+        assert cli("resume", job).code == 0
+        assert [change.raised for change in one.look(0)] == [False]
+        until(lambda: one.look(0) == [] and len(hook.posted) == 2)
+        assert watch(job).look() == []  # leaves the attempt to the watcher that makes it
+        assert len(hanging.posted) == 1
+    one.look()
+    assert told(hook) == [("paused", True), ("paused", False)]
+    state = alert_state.read(job)
+    assert state is not None
+    assert [(each.raised, each.attempts) for each in state.deliveries if each.sink == "hangs"] == [
+        (True, 1), (False, 0),
+    ]  # fmt: skip
+
+
+def test_a_new_alert_is_tried_before_those_that_have_failed(
+    tmp_path: Path, hook: Hook, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = tmp_path / "job"
+    with Frontier.open(job / "frontier", Settings.from_dict(settings(hook, no_process=0))) as frontier:
+        frontier.schedule("http://a.test/")
+    hook.status = 500
+    one = watch(job)
+    assert [change.condition for change in one.look()] == ["no_process"]
+    _make_due(job)
+    assert cli("pause", job).code == 0
+    assert [change.condition for change in one.look()] == ["paused"]
+    assert told(hook) == [("no_process", True), ("paused", True)]
+    hook.status = 200
+    _make_due(job)
+    assert cli("resume", job).code == 0
+    one.look()
+    assert told(hook)[2:] == [("no_process", True), ("paused", True), ("paused", False)]  # an end after its begin
 
 
 def test_a_sink_that_will_never_take_it_is_asked_once(job: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
