@@ -243,6 +243,7 @@ def _put_back(
         tables.future.put_back(queue, key, row)
         tables.seeds.moved(row.rank[0], row.value, queue.queue, SeedFate.WAITING, now)
         return
-    enqueued = queue.enqueued
+    enqueued, last = queue.enqueued, queue.last_enqueued
     kernel.returns.place(queue, key, value, precedence, now, Arrival.RETURNED)
     queue.enqueued = enqueued  # it was counted when it came
+    queue.last_enqueued = last or queue.last_enqueued  # it is at its old place: another one may have been placed last

@@ -56,6 +56,16 @@ def filled(folder: Path, **options: Any) -> Frontier:
     return f
 
 
+def test_the_uri_placed_last_is_as_before(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("a", 3))
+        f.schedule(CrawlUri("https://a.test/first", directive=Directive.HIGHEST))
+        f.delete(queue="a.test")
+        f.undo(last(f))
+        queue = f.queue("a.test")
+        assert queue is not None and queue.last_enqueued == "https://a.test/first"
+
+
 def test_all_is_as_before(tmp_path: Path) -> None:
     with filled(tmp_path) as f:
         before, totals = tables(f), f.summary()
