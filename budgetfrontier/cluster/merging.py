@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -218,7 +218,7 @@ def merged_undo(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     found = dict(effects[0])
     if "revived_count" in found:
         return found | merged_effect(effects)
-    for name, value in effects[0].items():
+    for name, value in ChainMap(*map(dict, effects)).items():  # `later` is in those alone that have some
         if isinstance(value, int) and not isinstance(value, bool):
             found[name] = sum(int(one.get(name) or 0) for one in effects)
         elif isinstance(value, list) and name in ("queues", "changed"):

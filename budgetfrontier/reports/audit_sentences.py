@@ -25,8 +25,15 @@ def sentence(entry: AuditEntry) -> str:
 
 def deleted(effect: _Values, *, verb: str = "deleted") -> str:
     """Return how many URIs a deletion has deleted, or would delete, and from how many queues."""
-    later = f" ({effect['later']:,} scheduled for later)" if effect.get("later") else ""
-    return f"{verb} {counted(effect.get('deleted', 0), 'URI')} from {counted(effect.get('queues', 0), 'queue')}{later}"
+    return f"{verb} {_uris(effect, effect.get('deleted', 0), 'from')}"
+
+
+def _uris(effect: _Values, total: int, where: str) -> str:
+    """Return URIs with their queues; those that are scheduled for later are not counted by queues."""
+    later, queues = effect.get("later", 0), counted(effect.get("queues", 0), "queue")
+    if not later:
+        return f"{counted(total, 'URI')} {where} {queues}"
+    return f"{counted(total, 'URI')}: {total - later:,} pending {where} {queues}, {later:,} scheduled for later"
 
 
 def undone(effect: _Values) -> str:
@@ -35,12 +42,13 @@ def undone(effect: _Values) -> str:
         letters = effect["command"] in ("drop", "bury")
         if effect["command"] == "forget":
             return f"{counted(effect['returned'], 'URL')} known again"
-        where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
-        return f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
+        what = counted(effect["returned"], "dead letter") if letters else _uris(effect, effect["returned"], "to")
+        return f"returned {what}"
     if "dropped" in effect:
         return f"dropped {counted(effect['dropped'], 'dead letter')}, and what was known of their URLs"
     if "left" in effect:
-        left = f"; {counted(effect['left'], 'queue')} changed since, and left as they are" if effect["left"] else ""
+        as_is = "is left as it is" if effect["left"] == 1 else "are left as they are"
+        left = f"; {counted(effect['left'], 'queue')} changed since, and {as_is}" if effect["left"] else ""
         return f"restored {counted(effect['restored'], 'queue')}{left}"
     if "removed" in effect:
         parts = (("removed", effect["removed"]), ("restored", effect.get("restored", ())))

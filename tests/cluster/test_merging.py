@@ -168,8 +168,8 @@ def test_undos_are_added_and_states_are_told_once() -> None:
     states = [{"command": "pause", "before": {"state": state}, "after": {"state": "RUNNING"}} for state in "AAB"]
     told = merged_undo(states) | merged_states(states)
     assert (told["before"]["state"], told["after"]["state"]) == ("A or B", "RUNNING")
-    found = merged_undo([{"returned": 3, "queues": 1, "command": "delete"}, {"returned": 4, "queues": 2}])
-    assert (found["returned"], found["queues"], found["command"]) == (7, 3, "delete")
+    found = merged_undo([{"returned": 3, "queues": 1, "command": "delete"}, {"returned": 4, "queues": 2, "later": 2}])
+    assert (found["returned"], found["queues"], found["later"], found["command"]) == (7, 3, 2, "delete")
     assert merged_states([{"queue": "a", "before": {"state": "READY"}, "after": {"state": "RETIRED"}}]) == {}
 
 

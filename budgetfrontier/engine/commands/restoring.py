@@ -222,6 +222,8 @@ def _place(kernel: Kernel, admitter: Admitter, blocks: list[Block], progress: Pr
         if table == keys.PENDING and queue_id != progress.at[2]:
             progress.at[2] = queue_id
             progress.effect["queues"] += 1
+        if table == keys.FUTURE:
+            progress.effect["later"] = progress.effect.get("later", 0) + 1
     progress.effect["returned"] += sum(_returning(block, progress.effect["command"]) for block in blocks)
 
 

@@ -11,8 +11,9 @@ import msgspec
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.patterns import Pattern, longest_bounded
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings.grouping import fits
+from budgetfrontier.settings.grouping import fits, objection
 from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings
+from budgetfrontier.settings.overrides import Override
 from budgetfrontier.storage import group_listing, keys
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.records import NAMED_QUEUES, whole_queue
@@ -159,7 +160,10 @@ def test_of_queue(view: View, match: Match) -> Callable[[QueueRecord], bool] | N
 
 def _in_groups(view: View, pattern: str) -> Callable[[int], bool]:
     """Return the test whether the group with an id has a name that a pattern NAME or NAME/VALUE fits."""
-    matches = fits(pattern, view.settings()[0].groups)
+    groups = view.settings()[0].groups
+    if error := objection(Override(GROUP + pattern, {}), groups):
+        raise FrontierError(error)
+    matches = fits(pattern, groups)
 
     @lru_cache(10_000)
     def is_in(group_id: int) -> bool:

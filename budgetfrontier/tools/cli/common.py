@@ -188,7 +188,11 @@ def add_selection(parser: argparse.ArgumentParser, *, of_uris: bool = False) -> 
         help=f"{what} that match: a glob on the queue key (*.example.org), or as in `adjust` domain:, host:, queue:, "
         f"queues:, label:, surt:, regex:{tested} or group:",
     )  # fmt: skip
-    parser.add_argument("--queues", metavar="KEY,KEY...", help="short for --match queues:KEY,KEY...: these queues")
+    parser.add_argument(
+        "--queues",
+        metavar="KEY,KEY...",
+        help="short for --match queues:KEY,KEY...: these queues; keys with a comma as a JSON list",
+    )
     _add_state(parser)
 
 

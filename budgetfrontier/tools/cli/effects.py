@@ -90,6 +90,8 @@ def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
     from budgetfrontier.reports.format import clean
 
     say(clean(f"undone {name}, {effect['command']}: {undone(effect)}"))
+    if effect.get("left"):
+        note("those left cannot be undone by it any more, also not with --force: what was kept of them is removed")
     common.warn(map(clean, effect.get("warnings", ())))
 
 
@@ -109,7 +111,8 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
     elif "left" in effect:
         say(f"would restore {named_keys(effect['restored'], effect['queues'])}")
         if effect["left"]:
-            say(f"would leave {counted(effect['left'], 'queue')} that changed since; --force restores them, too")
+            left = counted(effect["left"], "queue")
+            say(f"would leave {left} that changed since; --force restores them, too, but not after an undo without it")
     elif "drops dead letters" in effect:
         say(f"would drop {counted(effect['drops dead letters'], 'dead letter')}, and what is known of their URLs")
         if gone := effect.get("replayed or dropped since"):

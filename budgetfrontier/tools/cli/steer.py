@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.vocabulary import CrawlState
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.tools.cli import common, effects, for_good, output
+from budgetfrontier.tools.cli import common, effects, for_good, name_arguments, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
 from budgetfrontier.tools.cli.on_crawl import on_crawl
@@ -152,7 +152,11 @@ def _register_adjust(commands: Commands) -> None:
         "--match", default="*", metavar="PATTERN",
         help="domain:, host:, queue:, queues:, label:, surt:, regex: or group:, as in overrides (default: *, all)",
     )  # fmt: skip
-    chosen.add_argument("--queues", metavar="KEY,KEY...", help="short for --match queues:KEY,KEY...: these queues")
+    chosen.add_argument(
+        "--queues",
+        metavar="KEY,KEY...",
+        help="short for --match queues:KEY,KEY...: these queues; keys with a comma as a JSON list",
+    )
     parser.add_argument(
         "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
         help="any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
@@ -259,7 +263,11 @@ def _note_no_queue(args: argparse.Namespace, operator: CrawlOperator, effect: di
     from budgetfrontier.reports.format import clean
     from budgetfrontier.settings.matching import may_select_several, selects
 
-    if args.queue is not None and may_select_several(args.queue) and not effect["deleted"]:
+    if effect["deleted"]:
+        return
+    if args.queue is None:
+        note("no pending URI is selected")
+    elif may_select_several(args.queue):
         with operator.scan() as (_, queues):
             found = any(selects(args.queue, queue.queue) for queue in queues)
         if not found and not operator.missing:
@@ -349,6 +357,7 @@ def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
     applied, code = give(args, operator, "undo", details)
     if applied.entry is not None:
         effects.tell_undo(args.entry, applied.entry.effect)
+        _note_finish(operator)
         for_good.note_kept(args, applied.entry)
     return code
 
@@ -365,13 +374,24 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
         details |= chosen
     if args.dry_run:
         effects.tell_queues(op, args, details, operator.dry_run(op, details))
+        name_arguments.note_unknown(operator, details.get("match"))
         note("dry run: nothing was changed")
         return OK
     applied, code = give(args, operator, op, details)
     if applied.entry is not None:
         effects.tell_queues(op, args, details, applied.entry.effect)
+        name_arguments.note_unknown(operator, details.get("match"))
+        _note_finish(operator)
         for_good.note_kept(args, applied.entry)
     return code
+
+
+def _note_finish(operator: CrawlOperator) -> None:
+    """Print that a crawl is paused at its finish, as it may be by a command on its queues."""
+    from budgetfrontier.rules.crawl_states import FINISH
+
+    if operator.path is not None and operator.head().pause_reason == FINISH:
+        note("the crawl is paused at its finish, and `crawl` ends then; `budgetfrontier report` says how to go on")
 
 
 def _pace(args: argparse.Namespace) -> dict[str, Any]:

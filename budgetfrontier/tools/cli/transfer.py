@@ -152,7 +152,7 @@ def _register_dead_letters(commands: Commands) -> None:
     parser.add_argument("--match", metavar="PATTERN", help="only those that match, as `queues --match`")
     parser.add_argument(
         "--why", metavar="GLOB",
-        help="only those whose reason matches, as it is or as --by-reason shows it: 'timeout*'",
+        help="only those whose reason matches, as it is or as --by-reason shows it: 'timeout*' (case counts)",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="with --replay or --drop: only count them")
     common.add_listing(parser, columns=DEAD_COLUMNS, sort=DEAD_SORT)
@@ -311,15 +311,24 @@ def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
         operator.check_letters(ids)
     details = {"ids": ids if named else None, "queue": None} | _choice(args)
     if args.dry_run:
-        _tell_letters(op, operator.dry_run(op, details))
+        effect = operator.dry_run(op, details)
+        _tell_letters(op, effect)
+        _note_no_letter(args, effect["dead_letters"])
         return exits.OK
     if op == "drop":
         details |= for_good.details(args)
     applied, code = give(args, operator, op, details)
     if applied.entry is not None:
         say(f"{done} {applied.entry.effect[done]:,}")
+        _note_no_letter(args, applied.entry.effect[done])
         for_good.note_kept(args, applied.entry)
     return code
+
+
+def _note_no_letter(args: argparse.Namespace, taken: int) -> None:
+    """Print that --match and --why select no dead letter, if that is so."""
+    if not taken and (args.match, args.why) != (None, None):
+        note("no dead letter is selected; `budgetfrontier dead-letters` lists them, --by-reason their reasons")
 
 
 def _choice(args: argparse.Namespace) -> dict[str, Any]:

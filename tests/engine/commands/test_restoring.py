@@ -81,7 +81,12 @@ def test_all_is_as_before(tmp_path: Path) -> None:
         for name in ("queued", "future", "seen", "scheduled", "expenditure", "dead", "duplicates", "retried"):
             assert getattr(now, name) == getattr(totals, name), name
         assert [(record(f, x).queued, record(f, x).enqueued, record(f, x).expenditure) for x in "abc"] == records
-        assert f.audit(limit=1)[0].effect == {"command": "delete", "returned": deleted, "queues": 3}
+        assert f.audit(limit=1)[0].effect == {
+            "command": "delete",
+            "returned": deleted,
+            "queues": 3,
+            "later": totals.future,
+        }
 
 
 def test_dropped_dead_letters_return_under_their_numbers(tmp_path: Path) -> None:
@@ -241,6 +246,7 @@ def test_through_the_mailbox_of_a_crawl(tmp_path: Path) -> None:
             "delete by somebody is in progress (deleted 0, queues 0)",
             "delete by somebody is in progress (deleted 0, queues 0, later 0)",
             "undo by somebody is in progress (returned 0, queues 0)",
+            "undo by somebody is in progress (returned 0, queues 0, later 0)",
         }
         assert len(told) > 1 or runner.STEP > 2
         assert [entry.number for entry in f.audit()] == [number, other] and not f.audit(limit=1)[0].error

@@ -87,6 +87,49 @@ def test_a_selection_that_selects_nothing_says_so_and_none_at_all_is_refused(job
     assert longest.code == 2 and 'got "1000000d", which is more than 3650d' in longest.err
     assert none.code == 0 and "no queue is selected by queues:nowhere.test" in none.err
     assert cli("set-queue", job, "--match", "*", "--interval", "5").code == 1
+    some = cli("snooze", job, "--queues", "capped.test,nowhere.test", "--for", "1h", "--dry-run")
+    assert some.code == 0 and "no queue: nowhere.test; check the spelling" in some.err
+    some = cli("snooze", job, "--queues", "capped.test,nowhere.test", "--for", "1h")
+    assert some.code == 0 and "no queue: nowhere.test; check the spelling" in some.err
+    nope = cli("snooze", job, "--match", "group:nope", "--for", "1h")
+    assert nope.code == 1 and 'no group is defined as "nope"' in nope.err
+    nope = cli("snooze", job, "--match", "group:nope", "--for", "1h", "--dry-run")
+    assert nope.code == 1 and 'no group is defined as "nope"' in nope.err
+
+
+def test_what_selects_no_uri_and_no_letter_says_so(job: Path, cli: Cli) -> None:
+    for options in ([], ["--dry-run"]):
+        assert "no pending URI is selected" in cli("delete", job, "--match", "zzz*", *options).err
+        for choice in (["--match", "zzz*"], ["--why", "*TIMED*"]):
+            answer = cli("dead-letters", job, "--replay", *choice, *options)
+            assert answer.code == 0 and "no dead letter is selected" in answer.err
+
+
+def test_an_undo_that_leaves_queues_says_that_this_is_for_good(job: Path, cli: Cli) -> None:
+    assert cli("snooze", job, "--match", "*", "--for", "1h").code == 0
+    number = newest(job).id
+    assert cli("snooze", job, "capped.test", "--for", "5h").code == 0
+    assert "but not after an undo without it" in cli("undo", job, number, "--dry-run").out
+    answer = cli("undo", job, number)
+    assert "1 queue changed since, and is left as it is" in answer.out
+    assert "also not with --force" in answer.err
+    assert "is undone already" in cli("undo", job, number, "--force").err
+
+
+def test_what_is_deleted_of_later_is_not_counted_by_queues(job: Path, cli: Cli) -> None:
+    told = "8 URIs: 7 pending {} 3 queues, 1 scheduled for later\n"
+    assert cli("delete", job, "--queue", "*.test", "--dry-run").out.startswith("would delete " + told.format("from"))
+    assert cli("delete", job, "--queue", "*.test").out == "deleted " + told.format("from")
+    number = newest(job).id
+    assert cli("undo", job, number).out == f"undone {number}, delete: returned " + told.format("to")
+
+
+def test_a_command_that_leaves_nothing_to_crawl_says_so(tmp_path: Path, cli: Cli) -> None:
+    with on_disk(tmp_path, pause_at_finish=True) as f:
+        f.schedule_many(pages("ab", 1))
+    told = "the crawl is paused at its finish"
+    assert told in cli("retire", tmp_path, "--match", "*").err
+    assert told in cli("undo", tmp_path, 1).err
 
 
 def test_a_dry_run_of_one_queue_changes_nothing(job: Path, cli: Cli) -> None:
