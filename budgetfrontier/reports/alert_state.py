@@ -61,11 +61,20 @@ def read(job: Path) -> AlertState | None:
         return None
 
 
+def damage(job: Path) -> str | None:
+    """Return a sentence about the file of a job's alerts if it is there and cannot be read; otherwise None."""
+    if not (job / FILE).exists() or read(job) is not None:
+        return None
+    return f"{job / FILE} cannot be read: the next look begins anew, and alerts that were on their way are lost"
+
+
 def problems(frontier: Path) -> Iterator[tuple[str, str, str]]:
     """Yield slug, level and sentence of each alert of a job that holds, and one of those that were not delivered.
 
     If nobody has looked at the job of late, they are out of date, and left out.
     """
+    if frontier.name == "frontier" and (sentence := damage(frontier.parent)) is not None:
+        yield "alerts", "warn", f"{sentence}."
     state = read(frontier.parent) if frontier.name == "frontier" else None
     if state is None or time.time() - state.looked > _FRESH:
         return

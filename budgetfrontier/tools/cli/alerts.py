@@ -61,7 +61,7 @@ def alerts(args: argparse.Namespace) -> int:
             watch.look()
             return exits.OK
         return _watch(args, watch)
-    from budgetfrontier.reports.alert_state import AlertState, read
+    from budgetfrontier.reports.alert_state import AlertState, damage, read
 
     state = read(args.job)
     if args.deliveries:
@@ -69,7 +69,9 @@ def alerts(args: argparse.Namespace) -> int:
         common.write_rows(args, rows, DELIVERY_COLUMNS, drop=("text", "attempts"))
     else:
         common.write_rows(args, _raised(args, state or AlertState()), COLUMNS, drop=("told",))
-    if state is None:
+    if (sentence := damage(args.job)) is not None:
+        note(sentence)
+    elif state is None:
         note(
             "nobody has watched this job yet: `crawl` does if its configuration has `alerts`, and `alerts JOB --watch`"
         )

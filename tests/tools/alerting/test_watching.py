@@ -176,8 +176,11 @@ def test_without_room_for_the_state_nothing_is_told_twice(job: Path, hook: Hook)
     assert told(hook) == [("paused", True)]
 
 
-def test_a_state_that_cannot_be_read_begins_anew(job: Path, hook: Hook) -> None:
+def test_a_state_that_cannot_be_read_is_told_and_begins_anew(job: Path, hook: Hook, cli: Cli) -> None:
     (job / alert_state.FILE).write_text("{")
+    said = cli("alerts", job).err
+    assert "alerts.json cannot be read: the next look begins anew" in said and "nobody has watched" not in said
+    assert "alerts.json cannot be read" in cli("report", job).out
     assert len(watch(job).look()) == 1 and watch(job).look() == []
 
 
