@@ -161,7 +161,7 @@ def sheet_name_objection(name: object) -> str | None:
     """Return why something is not the name of a sheet; None if it is."""
     if isinstance(name, str) and _SHEET_NAME.fullmatch(name):
         return None
-    return "expected the name of a sheet, of letters, digits, _, . and -"
+    return "expected the name of a sheet, of ASCII letters, digits, _, . and -"
 
 
 def _never(_: str) -> bool:

@@ -33,7 +33,7 @@ COUNT = integer(0)
 STATUSES = listed(integer(400, 599), many="a list of HTTP statuses from 400 to 599")
 PRECEDENCE = integer(0, 65535)
 SHEETS = "the name of a sheet, or a list of names"
-NAME = matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of at most 100 letters, digits, _, . and -")
+NAME = matching(TEXT, r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of at most 100 ASCII letters, digits, _, . and -")
 """Of groups and of files: both have longer names made of it, for which LMDB and file systems have limits."""
 CONDITIONS = (
     "finished",
@@ -480,7 +480,7 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Field(
             "the name to look for in robots.txt and robots tags; null: that of user_agent, not a browser's",
-            optional(matching(TEXT, r"[A-Za-z0-9_.-]+", "letters, digits, _, . and -")),
+            optional(matching(TEXT, r"[A-Za-z0-9_.-]+", "ASCII letters, digits, _, . and -")),
         ),
     ] = None
     concurrency: Annotated[int, Field("the most concurrent fetches", integer(1, 10_000))] = 32

@@ -265,7 +265,7 @@ def test_a_sheet_whose_name_is_none_here_leaves_the_others_of_its_association(tm
     settings, remarks = configured(tmp_path, sheet("a:b"), sheet("s"), associated("a:b s", "http://(b,"))
     assert settings["associations"] == [{"sheets": ["s"], "surt": ["(b,"]}]
     assert [remark for remark in remarks if not remark.startswith("1: ")] == [
-        "3: the sheet a:b: expected the name of a sheet, of letters, digits, _, . and -; left out",
+        "3: the sheet a:b: expected the name of a sheet, of ASCII letters, digits, _, . and -; left out",
         "5: the sheet a:b: there is no such sheet, or it is left out",
     ]
 
