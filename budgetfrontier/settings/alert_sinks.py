@@ -36,6 +36,8 @@ def sink_problems(sink: AlertSink, path: ValuePath, environment: Mapping[str, st
             yield Problem((*path, name), f"this is for {kind}, not for {kinds[0]}")
     if sink.webhook and not VARIABLE.search(sink.webhook) and not is_url(sink.webhook):
         yield Problem((*path, "webhook"), f"expected an http or https URL, got {show(sink.webhook)}")
+    if len(sink.command) == 1 and len(words := sink.command[0].split()) > 1 and "/" not in words[0]:
+        yield Problem((*path, "command"), f"no shell reads this: write a list, [{', '.join(map(show, words))}]")
     for index, address in enumerate(sink.mail):
         if "@" not in address or UNSENDABLE.search(address):
             yield Problem((*path, "mail", index), f"expected an address, got {show(address)}")
@@ -53,7 +55,12 @@ def is_url(text: str) -> bool:
     """Return whether a text is a URL to which can be posted."""
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return (
+            not any(map(str.isspace, text))
+            and parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+        )
     except ValueError:
         return False
 

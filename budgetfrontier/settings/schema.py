@@ -17,6 +17,7 @@ from budgetfrontier.settings.values import (
     POSITIVE_DURATION,
     POSITIVE_SIZE,
     PROBABILITY,
+    SCORE,
     SIZE,
     TEXT,
     TEXTS,
@@ -661,7 +662,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Field(
             "when a queue looks like a crawler trap with this score, of 0.5 to 1; looked for every 15 minutes",
-            optional(PROBABILITY),
+            optional(SCORE),
         ),
     ] = None
 

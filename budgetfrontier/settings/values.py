@@ -174,6 +174,13 @@ def _read_probability(value: object) -> float:
     return number
 
 
+def _read_score(value: object) -> float:
+    number = _read_number(value)
+    if not 0.5 <= number <= 1:
+        raise ValueError(show(value))
+    return number
+
+
 def _read_flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(show(value))
@@ -271,6 +278,7 @@ FLAG = Type("true or false", _read_flag)
 NUMBER = Type("a number of at least 0", _read_number)
 AT_LEAST_1 = Type("a number of at least 1", _read_factor)
 PROBABILITY = Type("a number above 0 and below 1", _read_probability)
+SCORE = Type("a number of 0.5 to 1", _read_score)
 _DURATIONS = '(seconds, or such as 500ms, 3s, 15m, "1h30m", 2d)'
 DURATION = Type(f"a duration {_DURATIONS}", read_duration, _doubt_duration)
 POSITIVE_DURATION = Type(f"a duration above 0 {_DURATIONS}", _positive_duration, _doubt_duration)

@@ -21,6 +21,8 @@ from tests.settings.files import Files
         ({"webhook": "https://x.test/", "mail": "a@x.test"}, "alerts.sinks[0]: expected one of webhook, command and"),
         ("https://x.test/", "alerts.sinks[0]: expected {webhook}, {command} or {mail, sender, server}, got"),
         ({"webhook": "x.test"}, 'alerts.sinks[0].webhook: expected an http or https URL, got "x.test"'),
+        ({"webhook": "http://x y/"}, 'alerts.sinks[0].webhook: expected an http or https URL, got "http://x y/"'),
+        ({"command": "echo x"}, 'alerts.sinks[0].command: no shell reads this: write a list, ["echo", "x"]'),
         ({"command": "true", "secret": "x"}, "alerts.sinks[0].secret: this is for webhook, not for command"),
         ({"mail": "a@x.test"}, "alerts.sinks[0]: mail needs a sender"),
         ({"mail": "a", "sender": "b"}, 'alerts.sinks[0].mail[0]: expected an address, got "a"'),
@@ -33,6 +35,12 @@ def test_a_wrong_sink(sink: Any, problem: str) -> None:
     with pytest.raises(SettingsError) as raised:
         Settings.from_dict({"alerts": {"sinks": [sink]}})
     assert raised.value.problems[0].startswith(problem)
+
+
+@pytest.mark.parametrize("score", [0.3, 1.1])
+def test_a_score_that_no_trap_has(score: float) -> None:
+    with pytest.raises(SettingsError, match=r"alerts\.trap: expected a number of 0\.5 to 1"):
+        Settings.from_dict({"alerts": {"trap": score}})
 
 
 def test_sinks_of_one_name(files: Files) -> None:
