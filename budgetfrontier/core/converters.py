@@ -17,8 +17,8 @@ import msgspec
 _collecting = RLock()
 
 
-def converter(kind: Any) -> Callable[[Any], Any]:
-    """Return `msgspec.convert` for one type. It raises msgspec.ValidationError."""
+def converter(kind: Any) -> Callable[..., Any]:
+    """Return `msgspec.convert` for one type, with its options. It raises msgspec.ValidationError."""
     with _collecting:
         msgspec.msgpack.Decoder(kind)  # collects the fields
     return partial(msgspec.convert, type=kind)

@@ -34,6 +34,10 @@ class SimulationLine(msgspec.Struct, omit_defaults=True):
     error: str = ""
 
 
+_decode_line = msgspec.json.Decoder(SimulationLine).decode
+_decode_question = msgspec.json.Decoder(Question).decode
+
+
 def simulate(questions: Sequence[tuple[Path, Question]], steps: Steps) -> list[Simulated]:
     """Simulate on copies, each in a process of its own at the same time. Raises FrontierError."""
     lines: SimpleQueue[tuple[int, SimulationLine]] = SimpleQueue()
@@ -76,7 +80,7 @@ def _read(
             asked.write(msgspec.json.encode(question) + b"\n")
             asked.flush()
         for text in told:
-            line = msgspec.json.decode(text, type=SimulationLine)
+            line = _decode_line(text)
             put((number, line))
             if line.result is not None or line.error:
                 return
@@ -91,7 +95,7 @@ def main(path: str) -> None:
     line = sys.stdin.buffer.readline()
     if not line:
         return  # the process that began this one was killed
-    question = msgspec.json.decode(line, type=Question)
+    question = _decode_question(line)
     Thread(target=_end_with_input, daemon=True).start()
     try:
         found = SimulatedCrawl(Path(path), question).run(

@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 from multidict import MultiMapping
 
+from budgetfrontier.core.converters import converter
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.settings.values import show
@@ -34,6 +35,7 @@ _LOOKED = 0.2  # seconds between two looks whether it has ended
 LARGEST_BODY = 4 << 20  # bytes
 _JSON = "application/json"
 _encode = msgspec.json.Encoder().encode
+_DECODERS = {struct: msgspec.json.Decoder(struct) for struct in {one.parameters for one in RESOURCES}}
 
 NO_RESOURCE = f"There is no such resource; {PREFIX}/openapi.json has all of them."
 
@@ -153,7 +155,7 @@ async def _body(struct: Any, request: web.Request) -> Any:
             raise web.HTTPRequestEntityTooLarge(LARGEST_BODY, size)
     try:
         text = b"".join(parts)
-        body = msgspec.json.decode(text, type=struct)
+        body = _DECODERS[struct].decode(text)
         json.loads(text, object_pairs_hook=_once)
         return body
     except (ValueError, RecursionError) as error:  # msgspec.DecodeError is a ValueError
@@ -180,7 +182,7 @@ def of_query(struct: Any, values: MultiMapping[str]) -> Any:
         if len(values.getall(name)) > 1:
             raise BadRequest(f"{name} is given more than once; give it once")
     try:
-        return msgspec.convert(dict(values), struct, strict=False)
+        return converter(struct)(dict(values), strict=False)
     except msgspec.ValidationError as error:
         raise BadRequest(in_words(str(error))) from None
 

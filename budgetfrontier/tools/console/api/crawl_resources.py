@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlState, Process, Run, Summary
 from budgetfrontier.core.units import counted
 from budgetfrontier.reports import over_time
@@ -216,6 +217,10 @@ class AdjustmentItem(msgspec.Struct, kw_only=True):
     reason: str | None
 
 
+_as_problem_items = converter(list[ProblemItem])
+_as_verdict_item = converter(VerdictItem)
+
+
 def next_of(context: dict[str, Any]) -> str | None:
     """Return the cursor of the page after one that was built."""
     following = context["next"]
@@ -277,9 +282,8 @@ def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
         process=report.standing.process,
         hung=report.standing.process.alive and is_hung(report.standing),
         totals=report.totals,
-        wrong=msgspec.convert(
-            [one._asdict() for one in wrong_now(job.path if job.is_folder else None, report.totals, spend)],
-            list[ProblemItem],
+        wrong=_as_problem_items(
+            [one._asdict() for one in wrong_now(job.path if job.is_folder else None, report.totals, spend)]
         ),
         removed_bytes=report.removed,
         note=missing,
@@ -291,7 +295,8 @@ def _head(operator: CrawlOperator) -> tuple[Report, str]:
 
 
 def _verdict(found: Verdict) -> VerdictItem:
-    return msgspec.convert(found.to_dict(), VerdictItem)
+    item: VerdictItem = _as_verdict_item(found.to_dict())
+    return item
 
 
 def runs(job: ConsoleJob, parameters: LimitParameters) -> Listing[Run]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueState
 from budgetfrontier.reports.explanation import Outlook
 from budgetfrontier.reports.lease_rows import lease_rows
@@ -257,8 +258,14 @@ class DeadLetterItem(msgspec.Struct, kw_only=True):
     attempts: int
 
 
+_as_queue_item = converter(QueueItem)
+_as_explanation_item = converter(ExplanationItem)
+_as_seed_item = converter(SeedItem)
+
+
 def _queue_item(record: Any) -> QueueItem:
-    return msgspec.convert(record, QueueItem, from_attributes=True)
+    item: QueueItem = _as_queue_item(record, from_attributes=True)
+    return item
 
 
 def queues(job: ConsoleJob, parameters: QueuesParameters) -> Listing[QueueItem]:
@@ -317,7 +324,8 @@ def pending(job: ConsoleJob, parameters: UrisParameters) -> Listing[PendingItem]
 def explain(job: ConsoleJob, parameters: TargetParameters) -> ExplanationItem:
     """Return why a URL or a queue is not being crawled."""
     found = job.look(lambda operator: operator.explain(parameters.target))
-    return msgspec.convert(found.to_dict(), ExplanationItem)
+    item: ExplanationItem = _as_explanation_item(found.to_dict())
+    return item
 
 
 def retired(job: ConsoleJob, parameters: ListingParameters) -> Listing[RetiredItem]:
@@ -366,7 +374,7 @@ def seeds(job: ConsoleJob, parameters: SeedsParameters) -> Listing[SeedItem]:
     found = seeds_page.build(job, query)
     query.check_names()
     rows: Sequence[dict[str, Any]] = [*found["rows"], *found["unlisted"]]
-    return Listing(rows=[msgspec.convert(row, SeedItem) for row in rows], next=next_of(found))
+    return Listing(rows=[_as_seed_item(row) for row in rows], next=next_of(found))
 
 
 def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[DeadLetterItem]:
