@@ -516,16 +516,20 @@ class FrontierMachine(RuleBasedStateMachine):
         self.model.adjust(match, chosen, number)
         self.remember()
 
+    def groups_named(self, match: str) -> list[dict[str, Any]]:
+        """The definitions that `group:NAME[/VALUE]` names; none if one of them has no values and VALUE is given."""
+        named, _, value = match.removeprefix("group:").partition("/")
+        there = [one for one in self.model.options["groups"] if fnmatchcase(one["name"], named)]
+        return [] if value and any("match" in one for one in there) else there
+
     @rule(
         match=st.sampled_from(("group:*", "group:all", "group:each/?.test", "group:sites", "group:b*")),
         chosen=of_groups,
     )
     def adjust_groups(self, match: str, chosen: dict[str, Any]) -> None:
         """Change limits of groups, and settings of the URIs that the definition fits; unknown groups are refused."""
-        named, _, value = match.removeprefix("group:").partition("/")
-        there = [one for one in self.model.options["groups"] if fnmatchcase(one["name"], named)]
-        refused = not there or (value and "match" in there[0])
-        if refused or (len(chosen) > 1 and any(one.get("by") in ("ip", "label") for one in there)):
+        there = self.groups_named(match)
+        if not there or (len(chosen) > 1 and any(one.get("by") in ("ip", "label") for one in there)):
             with pytest.raises(FrontierError):
                 self.frontier.adjust(match=match, **chosen)
             return
@@ -637,10 +641,13 @@ class FrontierMachine(RuleBasedStateMachine):
             if not self.options["keep_urls"]:
                 return
             chosen = {"interval": seconds, "max_completed": int(seconds) % 7}
-        expected = self.model.operate_on_many(operation, match, states, **chosen)
         args = {"match": match, **({"states": states} if states else {}), **chosen}
-        effect = self.frontier.internals.apply(Command(operation, args, "me", "")).effect
-        same("selected", (effect["matched"], effect["changed"]), expected)
+        entry = self.frontier.internals.apply(Command(operation, args, "me", ""))
+        if match.startswith("group:") and not self.groups_named(match):
+            assert entry.error, "a name of no group is refused"
+            return
+        expected = self.model.operate_on_many(operation, match, states, **chosen)
+        same("selected", (entry.effect["matched"], entry.effect["changed"]), expected)
         self.remember()
 
     @precondition(lambda self: self.options["keep_urls"])
