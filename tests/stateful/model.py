@@ -1607,14 +1607,14 @@ class Model:
         before = (self.state, self.reason)
         if self.reason in (None, "finish"):  # what an operator has paused stays so
             self.state, self.reason = "PAUSING" if self.leases else "PAUSED", "operator"
-        self.last = {"command": "pause", "before": before, "after": (self.state, self.reason)}
         self.settle()
+        self.last = {"command": "pause", "before": before, "after": (self.state, self.reason)}
 
     def resume(self) -> None:
         before = (self.state, self.reason)
         self.state, self.reason = "RUNNING" if self.counts["scheduled"] else "NEW", None
-        self.last = {"command": "resume", "before": before, "after": (self.state, self.reason)}
         self.settle()
+        self.last = {"command": "resume", "before": before, "after": (self.state, self.reason)}
 
     def look(self, key: str) -> Look:
         queue = self.queues[key]

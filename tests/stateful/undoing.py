@@ -152,6 +152,7 @@ def _crawl(model: Model, entry: dict[str, Any], force: bool) -> bool:
         model.state, model.reason = "PAUSING" if model.leases else "PAUSED", reason
     else:
         model.state, model.reason = "RUNNING" if model.counts["scheduled"] else "NEW", None
+    model.settle()
     model.last = {"command": entry["command"], "before": found, "after": (model.state, model.reason)}
     return True
 
