@@ -63,7 +63,8 @@ class _Ran(NamedTuple):
 
     line: str
     code: int
-    out: bytes
+    result: Any
+    """The JSON that it has printed; None if there is none."""
     messages: list[str]
 
 
@@ -178,7 +179,7 @@ class ActionDirectory:
             raise
         assert process.returncode is not None
         lines = messages.decode(errors="replace").splitlines()[:_MOST_MESSAGES]
-        return _Ran(shlex.join(["budgetfrontier", *words]), process.returncode, out, lines)
+        return _Ran(shlex.join(["budgetfrontier", *words]), process.returncode, _decoded(out), lines)
 
     def _put_away(self, name: str, stamp: _Stamp, ran: _Ran, began: float) -> Path:
         """Write the result, then move the file, unless it has changed meanwhile; return the result's path."""
@@ -191,7 +192,7 @@ class ActionDirectory:
             "meaning": EXIT_CODES.get(ran.code, "it was ended by a signal" if ran.code < 0 else ""),
             "began": format_time(began),
             "ended": format_time(time.time()),
-            "result": _decoded(ran.out),
+            "result": ran.result,
             "messages": ran.messages,
         }
         path = to.with_name(to.name + (RESULT if ran.code == OK else ERROR))
@@ -204,7 +205,7 @@ class ActionDirectory:
     def _tell(self, name: str, ran: _Ran, result: Path) -> None:
         file = self._folder / name
         if ran.code == OK:
-            self._say(f"{file}: {_told(_decoded(ran.out))}; {result} has the result")
+            self._say(f"{file}: {_told(ran.result)}; {result} has the result")
         else:
             why = ran.messages[-1].removeprefix("budgetfrontier: ") if ran.messages else f"exit code {ran.code}"
             self._warn(f"{file}: {why}; {result} has all messages")

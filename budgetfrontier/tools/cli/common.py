@@ -161,6 +161,11 @@ def several_commands() -> list[argparse.Action]:
 def add_queue_filter(parser: argparse.ArgumentParser) -> None:
     """Add the options --state and --match, which select queues of a listing."""
     _add_state(parser)
+    add_match(parser)
+
+
+def add_match(parser: argparse.ArgumentParser) -> None:
+    """Add the option --match, which selects queues of a listing."""
     parser.add_argument(
         "--match",
         metavar="PATTERN",

@@ -17,7 +17,7 @@ from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.maintain import size
 from budgetfrontier.tools.cli.sentences import note, say
 from budgetfrontier.tools.cli.signals import stopped_by_signals
-from budgetfrontier.tools.cli.steer import assignment
+from budgetfrontier.tools.cli.steer import assignment, given_settings
 
 if TYPE_CHECKING:
     from budgetfrontier.rules.simulation import Simulated
@@ -94,17 +94,9 @@ def _interrupt(name: str) -> NoReturn:
 
 def _changes(args: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
     """Return the adjustments that are asked for."""
-    from budgetfrontier.settings.names import field_name, per_uri
     from budgetfrontier.settings.overrides import validate_override
 
-    given: list[tuple[str, Any]] = [*args.settings]
-    if args.cost_policy is not None:
-        given.append(("cost_policy", args.cost_policy))
-    settings: dict[str, Any] = {}
-    for name, value in given:
-        if (name := field_name(name, per_uri())) in settings:
-            args.usage(f"{name} is set twice: give each setting once")
-        settings[name] = value
+    settings = given_settings(args, cost_policy=args.cost_policy)
     if not settings:
         if args.match != "*":
             args.usage("--match is for --set: which URIs the settings are for")

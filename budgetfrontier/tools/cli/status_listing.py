@@ -28,11 +28,7 @@ def register(commands: Commands) -> None:
         "beginning of the crawl; no log is read. `none` are attempts that failed without an answer.",
     )
     add_job(parser, cluster=True)
-    parser.add_argument(
-        "--match", metavar="PATTERN",
-        help="only queues that match: a glob on the queue key (*.example.org), or as in overrides domain:, host:, "
-        "queue:, surt:, regex: (tested on the URI last placed there)",
-    )  # fmt: skip
+    common.add_match(parser)
     parser.add_argument(
         "--by", choices=("host", "kind"), default="host", help="a row for each queue, or for each kind of error"
     )

@@ -308,19 +308,9 @@ def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
 
 def _read_adjustment(args: argparse.Namespace) -> Override | None:
     """Return the override that the arguments of `adjust` ask for; None with --file, --list and --remove."""
-    from budgetfrontier.settings.names import field_name, per_uri
     from budgetfrontier.settings.overrides import validate_override
 
-    given: list[tuple[str, Any]] = [*args.settings]
-    if args.total_budget is not None:
-        given.append(("queue_total_budget", args.total_budget))
-    if args.replenish is not None:
-        given.append(("balance_replenish_amount", args.replenish))
-    settings: dict[str, Any] = {}
-    for name, value in given:
-        if (name := field_name(name, per_uri())) in settings:
-            args.usage(f"{name} is set twice: give each setting once")
-        settings[name] = value
+    settings = given_settings(args, queue_total_budget=args.total_budget, balance_replenish_amount=args.replenish)
     if args.list or args.remove is not None or args.adjustment_file is not None:
         if settings or args.match != "*" or args.queues is not None:
             args.usage("--file, --list and --remove are given without a pattern and settings")
@@ -447,6 +437,18 @@ def _adjustment(text: str) -> int | str:
         return text if len(text) == 2 * 8 else int(text)
     except ValueError:
         raise common.wrong("the id of an adjustment, which is that of its entry in `audit`", text) from None
+
+
+def given_settings(args: argparse.Namespace, **short: Any) -> dict[str, Any]:
+    """Return the settings of --set, and those of the options that are `short` for one; each is given once."""
+    from budgetfrontier.settings.names import field_name, per_uri
+
+    settings: dict[str, Any] = {}
+    for name, value in [*args.settings, *((name, value) for name, value in short.items() if value is not None)]:
+        if (name := field_name(name, per_uri())) in settings:
+            args.usage(f"{name} is set twice: give each setting once")
+        settings[name] = value
+    return settings
 
 
 def assignment(text: str) -> tuple[str, Any]:

@@ -37,11 +37,7 @@ def register(commands: Commands) -> None:
         "at, and 300 URIs of each of the 500 most interesting ones.",
     )
     add_job(parser, cluster=True)
-    parser.add_argument(
-        "--match", metavar="PATTERN",
-        help="only queues that match: a glob on the queue key (*.example.org), or as in overrides domain:, host:, "
-        "queue:, surt:, regex: (tested on the URI last placed there)",
-    )  # fmt: skip
+    common.add_match(parser)
     parser.add_argument(
         "--limit", type=common.most, default=20, metavar="N", help="list at most N queues (default: 20; 0: all)"
     )
