@@ -37,6 +37,9 @@ for _name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):  # listings depend on them
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# gRPC's handler before a fork once waited for its threads for ever. Forked children here use no gRPC.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 # A forked child leaves what other tests have left behind alone: clients of Kafka and gRPC crash there when collected.
 os.register_at_fork(after_in_child=gc.freeze)
 
