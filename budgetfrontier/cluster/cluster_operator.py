@@ -52,6 +52,7 @@ from budgetfrontier.reports.status_tables import merged as merged_statuses
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.forecasts import Forecast, Held
+from budgetfrontier.rules.rates import FIGURES
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
@@ -194,6 +195,12 @@ class ClusterOperator:
         """Return the function for changes between two times, in all partitions together."""
         found = self.owners.ask("series", list[SeriesRow], since=since, now=now)
         return over_time.between(*found.values(), **figures)
+
+    def curves(self, now: float, span: str = "") -> over_time.Curves:
+        """Return the curve of each figure over a span until now, of all partitions together."""
+        since = now - over_time.earliest(over_time.SPANS[span] if span else over_time.DAY)
+        found = self.owners.ask("series", list[SeriesRow], since=since, now=now)
+        return over_time.merged_curves([*found.values()], now, span, tuple(FIGURES))
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time, of all partitions."""

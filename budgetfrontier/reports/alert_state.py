@@ -49,6 +49,11 @@ class AlertState(msgspec.Struct, kw_only=True):
     deliveries: list[AlertDelivery] = []
     """Those that are on their way, and the latest of those that are done, the oldest first."""
 
+    def sent(self, name: str) -> list[AlertDelivery]:
+        """Return the deliveries of an alert that is raised."""
+        since = self.raised[name].since
+        return [one for one in self.deliveries if one.condition == name and one.raised and one.time >= since]
+
 
 _decode = msgspec.json.Decoder(AlertState).decode
 

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
 from itertools import chain
+from typing import Protocol
 
 import msgspec
 
+from budgetfrontier.core.model import Run
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import Between
 from budgetfrontier.rules.rates import Rate
 from budgetfrontier.storage.series import Busiest
 from budgetfrontier.storage.view import View
 
 SIDES = ("only in the first", "only in the second", "in both")
+
+
+class NoSuchRun(FrontierError):
+    """A crawl has no run with this number."""
+
+
+class OverRuns(Protocol):
+    """A crawl as operators look at it: its runs, and what happened in a time."""
+
+    def runs(self) -> list[Run]:
+        """Return the runs, newest last."""
+
+    def between(self, since: float, now: float) -> Between:
+        """Return the function of what happened between two times."""
+
+    def busiest(self, since: float, until: float) -> Busiest:
+        """Return the busiest queues of a time."""
 
 
 class FetchedQueue(msgspec.Struct):
@@ -101,6 +122,19 @@ def compared(
     found = chain(pairs(), rest())
     rows = sorted(found, key=key, reverse=True) if limit is None else nlargest(limit, found, key=key)
     return Comparison(totals, dict(zip(SIDES, (number - both, only, both), strict=True)), rows)
+
+
+def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, limit: int | None) -> Comparison:
+    """Return the comparison of two runs of a crawl by their numbers. Raises NoSuchRun."""
+    known = {run.number: run for run in crawl.runs()}
+    times = []
+    for number in (first, second):
+        if number not in known:
+            raise NoSuchRun(f"there is no run {number}; `budgetfrontier runs` lists them")
+        times.append((known[number].began, known[number].ended or time.time()))
+    totals = tuple(rates_of(crawl.between(since, until), since, until) for since, until in times)
+    queues = [busy_queues(crawl.busiest(since, until)) for since, until in times]
+    return compared(queues[0], queues[1], (totals[0], totals[1]), measure=measure, limit=limit)
 
 
 def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:

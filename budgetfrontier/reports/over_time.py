@@ -91,6 +91,29 @@ def curves_of(rows: Sequence[SeriesRow], now: float, span: str = "", figures: Se
     )
 
 
+def merged_curves(
+    parts: Sequence[Sequence[SeriesRow]], now: float, span: str = "", figures: Sequence[str] = SHOWN
+) -> Curves:
+    """Return the curves of several frontiers together, such as the partitions of a crawl."""
+    span = span or max((fitting(rows, now) for rows in parts), key=lambda one: SPANS[one], default="10m")
+    each = [curves_of(rows, now, span, figures) for rows in parts]
+    found = between(*parts)(now - SPANS[span], now)
+    drawn = [_added([one.figures[place].points for one in each]) for place in range(len(figures))]
+    return Curves(
+        span,
+        now,
+        found.seconds,
+        [Curve(name, found.rates.get(name), points) for name, points in zip(figures, drawn, strict=True)],
+        _added([one.queued for one in each]),
+    )
+
+
+def _added(parts: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """Return the sum of some curves; None where none of them is known."""
+    known = ([one for one in points if one is not None] for points in zip(*parts, strict=True))
+    return [sum(some) if some else None for some in known]
+
+
 def fitting(rows: Sequence[Totals], now: float) -> str:
     """Return the shortest span that a curve of all rows needs; a day at the most."""
     return next((span for span in ("10m", "1h") if not rows or rows[0].time >= now - SPANS[span]), "1d")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_comparison import FetchedQueue
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
-    from budgetfrontier.reports.over_time import Between
+    from budgetfrontier.reports.over_time import Between, Curves
     from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
@@ -200,6 +200,15 @@ class JobOperator:
 
         with self.reader.view() as view:
             return over_time.between(over_time.read(view, since, now), **figures)
+
+    def curves(self, now: float, span: str = "") -> Curves:
+        """Return the curve of each figure over a span until now, or over the one that fits."""
+        from budgetfrontier.reports import over_time
+        from budgetfrontier.rules.rates import FIGURES
+
+        with self.reader.view() as view:
+            rows = over_time.read(view, now - over_time.earliest(over_time.LONGEST), now)
+        return over_time.curves_of(rows, now, span, tuple(FIGURES))
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time."""

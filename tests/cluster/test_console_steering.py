@@ -168,10 +168,9 @@ def test_the_overview_has_the_figures_and_the_forecast_of_all_partitions(console
 
 def test_the_api_answers_and_takes_commands(console: Any) -> None:
     async def scenario(do: Do, operator: CrawlOwners) -> None:
-        base, required = (
-            f"{PREFIX}/jobs/test",
-            {"queue": "key=h1.test", "explain": "target=h1.test", "uris": "queue=h1.test"},
-        )
+        base = f"{PREFIX}/jobs/test"
+        required = {"queue": "key=h1.test", "explain": "target=h1.test", "uris": "queue=h1.test"}
+        required["compare-runs"] = "run=1&run2=1"
         for one in RESOURCES:
             if one.method == "GET" and "{task}" not in one.path and one.of_partitions:
                 path = PREFIX + one.path.replace("{job}", "test") + f"?{required.get(one.name, '')}"

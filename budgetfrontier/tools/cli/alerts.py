@@ -122,8 +122,7 @@ def _test(args: argparse.Namespace) -> int:
 
 def _raised(args: argparse.Namespace, state: AlertState) -> Iterator[tuple[Any, ...]]:
     for name, about in state.raised.items():
-        sent = [one for one in state.deliveries if one.condition == name and one.raised and one.time >= about.since]
-        told = ", ".join(_told(one.sink, one.done, one.error) for one in sent)
+        told = ", ".join(_told(one.sink, one.done, one.error) for one in state.sent(name))
         yield name, about.level, _time(args, about.since), told, clean(about.text)
 
 

@@ -8,7 +8,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import common, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job
 from budgetfrontier.tools.cli.on_crawl import on_crawl
@@ -61,7 +60,10 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
     if args.runs is not None:
         if args.by in ("bytes", "errors"):
             args.usage(f"--by {args.by} is not known by run: take fetched or spent")
-        _print(args, _runs(args, operator), (f"run {args.runs[0]}", f"run {args.runs[1]}"), operator)
+        from budgetfrontier.reports.crawl_comparison import compared_runs
+
+        found = compared_runs(operator, *args.runs, measure=args.by, limit=args.limit)
+        _print(args, found, (f"run {args.runs[0]}", f"run {args.runs[1]}"), operator)
         note(_BY_THE_HOUR)
         return
 
@@ -74,20 +76,6 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
         _print(args, found, (operator.job, other.job), operator)
 
     on_crawl(with_other)(argparse.Namespace(**vars(args) | {"job": args.other}))
-
-
-def _runs(args: argparse.Namespace, operator: CrawlOperator) -> Comparison:
-    from budgetfrontier.reports.crawl_comparison import busy_queues, compared, rates_of
-
-    known = {run.number: run for run in operator.runs()}
-    times = []
-    for number in args.runs:
-        if number not in known:
-            raise FrontierError(f"there is no run {number}; `budgetfrontier runs` lists them")
-        times.append((known[number].began, known[number].ended or time.time()))
-    first, second = (rates_of(operator.between(since, until), since, until) for since, until in times)
-    queues = tuple(busy_queues(operator.busiest(since, until)) for since, until in times)
-    return compared(queues[0], queues[1], (first, second), measure=args.by, limit=args.limit)
 
 
 def _print(args: argparse.Namespace, found: Comparison, names: tuple[str, str], operator: CrawlOperator) -> None:

@@ -131,11 +131,18 @@ class Api:
         name = request.match_info.get("job")
         if name is None:
             return self._all
+        job = self._named(name)
+        if "task" in request.match_info:
+            return self._tasks.find(request.match_info["task"], who_of(request))
+        if "other" in request.match_info:
+            return job, self._named(request.match_info["other"])
+        return job
+
+    def _named(self, name: str) -> ConsoleJob:
+        """Return the job of a name. Raises NotThere."""
         job = self._jobs.get(name)
         if job is None:
             raise NotThere(f"There is no job {name[:100]!a} here{did_you_mean(name, self._jobs) or '.'}")
-        if "task" in request.match_info:
-            return self._tasks.find(request.match_info["task"], who_of(request))
         return job
 
 

@@ -1,24 +1,22 @@
-"""Resources of the API on jobs as a whole, their history, and their settings."""
+"""Resources of the API on jobs as a whole, their audit, alerts and settings."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.model import CrawlState, Process, Run, Summary
-from budgetfrontier.core.units import counted
-from budgetfrontier.reports import over_time
+from budgetfrontier.core.model import CrawlState, Process, Summary
+from budgetfrontier.reports import adjustment_outcomes, alert_state
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.kinds import KINDS, WITH_SINCE
-from budgetfrontier.reports.operators import CrawlOperator
+from budgetfrontier.reports.operators import AuditRow, CrawlOperator
 from budgetfrontier.reports.totals import by_outcome, refusals
 from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import Verdict, is_hung
-from budgetfrontier.settings.values import DURATION, read_duration
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
@@ -33,6 +31,7 @@ from budgetfrontier.tools.console.api import (
     described,
 )
 from budgetfrontier.tools.console.api.made_by_commands import from_command
+from budgetfrontier.tools.console.api.time_resources import left_out, length_of
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import adjustments as adjustments_page
 from budgetfrontier.tools.console.pages import audit as audit_page
@@ -92,51 +91,6 @@ class JobOverview(msgspec.Struct, kw_only=True):
     note: str
 
 
-class TimeParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """The parameters of a report over time."""
-
-    since: Annotated[str, described("the length of the time until now, such as 30m, 1h, 7d")] = "1h"
-
-
-class RateItem(msgspec.Struct):
-    """A figure of a time: its count, and its rate an hour, beside that of the same time before, and yesterday.
-
-    `low` and `high` are the rates of the slower and the faster quarter of the minutes; null is not known.
-    """
-
-    figure: str
-    count: int
-    per_hour: float
-    before: float | None
-    yesterday: float | None
-    low: float | None
-    high: float | None
-
-
-class BusyItem(msgspec.Struct):
-    """A queue with what it spent and fetched in a time: between the two figures if they differ."""
-
-    queue: str
-    spent: int
-    spent_most: int
-    share: float
-    fetched: int
-    fetched_most: int
-
-
-class ForecastItem(msgspec.Struct):
-    """The seconds after which one bound would end the crawl; null if it does not, or that is not known."""
-
-    bound: str
-    seconds: float | None
-    earliest: float | None
-    latest: float | None
-    sure: str
-    why: str
-    first: bool
-    """Whether it is the bound that would end the crawl first."""
-
-
 class OutcomeItem(msgspec.Struct):
     """The attempts with an outcome, and what they have spent; `share` is of the attempts that were charged."""
 
@@ -177,6 +131,25 @@ class QuotaItem(msgspec.Struct):
     share: float
 
 
+class ToldItem(msgspec.Struct):
+    """A sink that an alert was sent to. `done` is when it was delivered or, with an `error`, given up; else null."""
+
+    sink: str
+    attempts: int
+    done: float | None
+    error: str
+
+
+class AlertItem(msgspec.Struct):
+    """An alert that is raised, since when, and which sinks were told."""
+
+    condition: str
+    level: str
+    since: float
+    text: str
+    told: list[ToldItem]
+
+
 class AuditParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
     """The parameters of the audit."""
 
@@ -184,12 +157,16 @@ class AuditParameters(ListingParameters, forbid_unknown_fields=True, kw_only=Tru
     command: Annotated[str, described("only this command, such as adjust")] = ""
     who: Annotated[str, described("only commands of this person or program")] = ""
     q: Annotated[str, described("only entries with this text in their reason, arguments or effect")] = ""
+    outcome: Annotated[bool, described("with `id`: what has followed it, if it changed settings; reads all queues")] = (
+        False
+    )
 
 
 class AuditItem(msgspec.Struct, kw_only=True):
     """A command that was applied, or refused with an `error`. `partitions` are those that have it, "" in a job.
 
-    `can_undo` is null where that was not looked up, as in the history of a queue.
+    `can_undo` is null where that was not looked up, as in the history of a queue. `outcome` is what has followed a
+    change of settings if that was asked for: its figures, and in `followed` a sentence, beside what was promised.
     """
 
     id: int | str
@@ -204,6 +181,8 @@ class AuditItem(msgspec.Struct, kw_only=True):
     line: str
     can_undo: bool | None
     partitions: str
+    outcome: AdjustmentOutcome | None = None
+    followed: str = ""
 
 
 class AdjustmentItem(msgspec.Struct, kw_only=True):
@@ -299,55 +278,6 @@ def _verdict(found: Verdict) -> VerdictItem:
     return item
 
 
-def runs(job: ConsoleJob, parameters: LimitParameters) -> Listing[Run]:
-    """Return the last runs, the newest last."""
-    found = job.look(lambda operator: operator.runs())
-    return Listing(rows=found[-parameters.limit :], note=_left_out(len(found) - parameters.limit))
-
-
-def _left_out(count: int) -> str:
-    return f"{counted(count, 'row')} left out: limit" if count > 0 else ""
-
-
-def rates(job: ConsoleJob, parameters: TimeParameters) -> Listing[RateItem]:
-    """Return the rate of each figure, as `report --kind rates` does."""
-    now, length = time.time(), _length(parameters)
-    happened = job.look(lambda operator: operator.between(now - over_time.earliest(length), now))
-    rows = [RateItem(*row) for row in over_time.rate_rows(happened, now, length)]
-    return Listing(rows=rows, note=as_sentence(over_time.rates_known(happened, now, length)))
-
-
-def _length(parameters: TimeParameters | ReportParameters) -> float:
-    try:
-        return read_duration(parameters.since)
-    except ValueError as error:
-        raise BadRequest(f"since: expected {DURATION.text}, got {error}") from None
-
-
-def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:
-    """Return the queues that spent most in a time."""
-    now, length = time.time(), _length(parameters)
-    found = job.look(lambda operator: operator.busiest(now - length, now))
-    return Listing(
-        rows=[BusyItem(*row) for row in over_time.busiest_rows(found)], note=as_sentence(over_time.busiest_known(found))
-    )
-
-
-def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]:
-    """Return when each bound would end the crawl at the rates of the last hour; `note` says it in one sentence."""
-    if job.is_folder:
-        scanned = job.scanned()
-        found = job.over_time.forecasts(job.reader, job.sample_now().totals, scanned.scan.held if scanned else None)
-    else:
-        scanned, now = None, time.time()
-        found = job.look(lambda operator: operator.forecasts(now, over_time.HOUR))
-    return Listing(
-        rows=[ForecastItem(*row) for row in over_time.forecast_table(found)],
-        as_of=scanned.when if scanned else None,
-        note=over_time.forecast_sentence(found),
-    )
-
-
 def errors(job: ConsoleJob, parameters: NoParameters) -> ErrorsItem:
     """Return what went wrong, by outcome and reason."""
     totals = job.sample_now().totals
@@ -363,7 +293,7 @@ def report(job: ConsoleJob, parameters: ReportParameters) -> Listing[dict[str, A
         raise BadRequest(f"since: the report {parameters.kind} is as of now; {', '.join(WITH_SINCE)} take it")
     words = ["--kind", parameters.kind, "--limit", str(parameters.limit)]
     if parameters.since:
-        _length(parameters)
+        length_of(parameters.since)
         words += ["--since", parameters.since]
     found = from_command(job, "report", *words)
     return Listing(rows=found["rows"], note=as_sentence(found["unknown"] or ""))
@@ -383,18 +313,34 @@ def quotas(job: ConsoleJob, parameters: LimitParameters) -> Listing[QuotaItem]:
     """Return the limits of quotas, the fullest first."""
     found = job.look(lambda operator: operator.quotas())
     rows = [quota_item(use) for use in found[: parameters.limit]]
-    return Listing(rows=rows, note=_left_out(len(found) - len(rows)))
+    return Listing(rows=rows, note=left_out(len(found) - len(rows)))
 
 
 def labels(job: ConsoleJob, parameters: LimitParameters) -> Listing[LabelTotals]:
     """Return what was fetched with each label of seeds, those with most first."""
     found = job.look(lambda operator: operator.labels())
     rows = found[: parameters.limit]
-    return Listing(rows=rows, note=_left_out(len(found) - len(rows)))
+    return Listing(rows=rows, note=left_out(len(found) - len(rows)))
+
+
+def alerts(job: ConsoleJob, parameters: NoParameters) -> Listing[AlertItem]:
+    """Return the alerts that are raised, as of the last look at the job, which is `as_of`: null if there was none."""
+    state = alert_state.read(job.folder)
+    note = alert_state.damage(job.folder) or ("" if state else "nobody has watched this job yet")
+    rows = [
+        AlertItem(
+            name, about.level, about.since, about.text,
+            [ToldItem(one.sink, one.attempts, one.done, one.error) for one in state.sent(name)],
+        )
+        for name, about in state.raised.items()
+    ] if state else []  # fmt: skip
+    return Listing(rows=rows, as_of=state.looked if state else None, note=as_sentence(note))
 
 
 def audit(job: ConsoleJob, parameters: AuditParameters) -> Listing[AuditItem]:
     """Return who changed what, when and why, the newest first."""
+    if parameters.outcome and not parameters.id:
+        raise BadRequest("outcome: it is looked up for one entry; give its `id`, too")
     query = query_of(parameters, id=parameters.id, command=parameters.command, who=parameters.who, q=parameters.q)
     found = audit_page.build(job, query)
     query.check_names()
@@ -403,7 +349,15 @@ def audit(job: ConsoleJob, parameters: AuditParameters) -> Listing[AuditItem]:
         audit_item(entry, can_undo=entry.id in found["undoable"], partitions=places.get(entry.id, ""))
         for entry in found["rows"]
     ]
+    if parameters.outcome:
+        _add_outcome(job, rows[0], found["rows"][0])
     return Listing(rows=rows, next=next_of(found), note=found["in_progress"])
+
+
+def _add_outcome(job: ConsoleJob, item: AuditItem, entry: AuditEntry) -> None:
+    """Add what has followed an entry to its row."""
+    item.outcome = job.look(lambda operator: operator.outcomes([AuditRow(item.id, entry)])).get(item.id)
+    item.followed = "" if item.outcome is None else adjustment_outcomes.sentence(item.outcome, entry.effect)
 
 
 def audit_item(entry: AuditEntry, *, can_undo: bool | None = None, partitions: str = "") -> AuditItem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.core.model import Run
+from budgetfrontier.reports.crawl_comparison import Comparison
 from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.storage.group_listing import GroupsListed
@@ -13,6 +14,7 @@ from budgetfrontier.tools.console.api import JOB, ApiResource, LimitParameters, 
 from budgetfrontier.tools.console.api import command_bodies as commands
 from budgetfrontier.tools.console.api import crawl_resources as crawl
 from budgetfrontier.tools.console.api import queue_resources as queues
+from budgetfrontier.tools.console.api import time_resources as times
 from budgetfrontier.tools.console.named_tokens import Role
 
 
@@ -86,18 +88,34 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/rates", "the rates of a time, beside those of the time before",
-        crawl.TimeParameters, Listing[crawl.RateItem], crawl.rates,
+        times.TimeParameters, Listing[times.RateItem], times.rates,
     ),
     ApiResource(
         "GET", f"{JOB}/busiest", "the queues that spent most in a time",
-        crawl.TimeParameters, Listing[crawl.BusyItem], crawl.busiest,
+        times.TimeParameters, Listing[times.BusyItem], times.busiest,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/curves", "the rate of each figure in each part of a time",
+        times.CurvesParameters, times.CurvesItem, times.curves,
     ),
     ApiResource(
         "GET", f"{JOB}/forecast", "when the crawl would end, by each bound",
-        NoParameters, Listing[crawl.ForecastItem], crawl.forecast,
+        NoParameters, Listing[times.ForecastItem], times.forecast,
     ),
     ApiResource(
-        "GET", f"{JOB}/runs", "the runs, the newest last", LimitParameters, Listing[Run], crawl.runs
+        "GET", f"{JOB}/runs", "the runs, the newest last", LimitParameters, Listing[Run], times.runs
+    ),
+    ApiResource(
+        "GET", f"{JOB}/compare/{{other}}", "two jobs side by side, and the queues of which they differ most",
+        times.CompareParameters, Comparison, times.compare, of_partitions=False,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/compare-runs", "two runs of a job side by side, and the queues of which they differ most",
+        times.CompareRunsParameters, Comparison, times.compare_runs,
+    ),
+    ApiResource(
+        "GET", f"{JOB}/alerts", "the alerts that are raised, and which sinks were told",
+        NoParameters, Listing[crawl.AlertItem], crawl.alerts, of_partitions=False,
     ),
     ApiResource(
         "GET", f"{JOB}/adjustments", "the adjustments in force, in the order in which they apply",

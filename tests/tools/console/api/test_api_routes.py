@@ -11,10 +11,17 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from budgetfrontier.tools.console.api import MOST_ROWS, PREFIX, ApiResource
+from budgetfrontier import Frontier
+from budgetfrontier.reports.alert_state import AlertDelivery, AlertState
+from budgetfrontier.reports.crawl_comparison import Comparison
+from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.rules.alert_conditions import RaisedAlert
+from budgetfrontier.tools.console.api import MOST_ROWS, PREFIX, ApiResource, Listing
+from budgetfrontier.tools.console.api.crawl_resources import AuditItem
 from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.job_operator import JobOperator
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 READING = [one for one in RESOURCES if one.method == "GET" and "{task}" not in one.path]
@@ -23,12 +30,16 @@ REQUIRED = {
     "explain": "target=http://capped.test/1",
     "uris": "queue=capped.test",
     "report": "kind=hosts",
+    "compare-runs": "run=1&run2=1",
 }
 """The query of resources that need one."""
+EMPTY = ("leases", "quotas", "labels", "adjustments", "traps", "alerts")
+"""The listings that have no rows of the job of these tests."""
 
 
 def path_of(resource: ApiResource, job: str = "job") -> str:
-    return PREFIX + resource.path.replace("{job}", job) + f"?{REQUIRED.get(resource.name, '')}".rstrip("?")
+    path = resource.path.format(job=job, other=job)
+    return f"{PREFIX}{path}?{REQUIRED.get(resource.name, '')}".rstrip("?")
 
 
 def asked(folders: Path | tuple[Path, ...], *paths: str, **options: Any) -> list[tuple[int, str, bytes]]:
@@ -48,7 +59,7 @@ def test_each_resource_answers_with_what_its_struct_says(job: Path) -> None:
     for resource, (status, kind, body) in zip(READING, asked(job, *map(path_of, READING)), strict=True):
         assert (status, kind) == (200, "application/json"), (resource.path, body)
         found = msgspec.json.decode(body, type=resource.result)
-        if hasattr(found, "rows") and resource.name not in ("leases", "quotas", "labels", "adjustments", "traps"):
+        if hasattr(found, "rows") and resource.name not in EMPTY:
             assert found.rows, resource.path
 
 
@@ -121,6 +132,11 @@ def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
         ("/jobs/job/report?kind=seeds&since=1h", 400, "is as of now"),
         ("/jobs/job/report?kind=host", 400, "kind: expected str matching regex"),
         ("/jobs/job/uris?queue=cappd.test", 404, "did you mean capped.test"),
+        ("/jobs/job/audit?outcome=true", 400, "give its `id`, too"),
+        ("/jobs/job/audit?outcome=true&id=99", 404, "no entry 99"),
+        ("/jobs/job/compare/jobb", 404, "did you mean job"),
+        ("/jobs/job/compare-runs?run=1&run2=7", 404, "there is no run 7"),
+        ("/jobs/job/curves?span=2h", 400, "span"),
     ],
 )
 def test_errors_are_problems_that_say_what_to_do(job: Path, path: str, status: int, words: str) -> None:
@@ -135,6 +151,43 @@ def test_several_jobs_have_the_names_of_their_pages(job: Path, tmp_path: Path) -
     listing, one = asked((job, other), "/jobs", "/jobs/other")
     assert sorted(row["name"] for row in json.loads(listing[2])["rows"]) == ["job", "other"]
     assert json.loads(one[2])["name"] == "other"
+
+
+def test_two_jobs_are_compared_as_by_the_command(job: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(job, other)
+    with Frontier.open(other / "frontier") as frontier:
+        frontier.schedule("http://new.test/")
+        (lease,) = frontier.lease(1)
+        frontier.finish(lease)
+    ((_, _, body),) = asked((job, other), "/jobs/job/compare/other?limit=1")
+    found = msgspec.json.decode(body, type=Comparison)
+    assert found.queues == {"only in the first": 0, "only in the second": 1, "in both": 3}
+    assert [(row.queue, row.first) for row in found.rows] == [("new.test", None)]
+
+
+def test_what_has_followed_an_adjustment_is_with_its_entry(job: Path) -> None:
+    operator = JobOperator(job, job / "frontier")
+    change = {"match": "queue:capped.test", "set": {"queue_total_budget": 2}}
+    entry = operator.apply(OperatorCommand("adjust", change, "alice")).entry
+    assert entry is not None
+    ((_, _, body),) = asked(job, f"/jobs/job/audit?outcome=true&id={entry.id}")
+    (row,) = msgspec.json.decode(body, type=Listing[AuditItem]).rows
+    assert row.outcome is not None and (row.outcome.queues, row.outcome.fetched) == (1, 0)
+    assert "fetched 0 of 2 promised" in row.followed
+
+
+def test_alerts_say_which_sinks_were_told(job: Path) -> None:
+    ((_, _, body),) = asked(job, "/jobs/job/alerts")
+    assert json.loads(body) == {"rows": [], "next": None, "as_of": None, "note": "Nobody has watched this job yet."}
+    about = RaisedAlert(level="bad", text="it was killed", since=7.0)
+    sent = AlertDelivery(id="1", sink="desk", condition="killed", raised=True, time=8.0, about=about, error="refused")
+    state = AlertState(looked=9.0, raised={"killed": about}, deliveries=[sent])
+    (job / "alerts.json").write_bytes(msgspec.json.encode(state))
+    ((_, _, body),) = asked(job, "/jobs/job/alerts")
+    told = {"sink": "desk", "attempts": 0, "done": None, "error": "refused"}
+    row = {"condition": "killed", "level": "bad", "since": 7.0, "text": "it was killed", "told": [told]}
+    assert json.loads(body)["rows"] == [row] and json.loads(body)["as_of"] == 9.0
 
 
 def test_a_page_describes_the_api(job: Path) -> None:

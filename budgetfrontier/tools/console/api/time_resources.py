@@ -1,0 +1,190 @@
+"""Resources of the API on a job over time: its runs, rates, curves and forecasts, and the comparison of two."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+import msgspec
+
+from budgetfrontier.core.model import Run
+from budgetfrontier.core.units import counted
+from budgetfrontier.reports import over_time
+from budgetfrontier.reports.crawl_comparison import Comparison, NoSuchRun, compared_runs
+from budgetfrontier.rules.rates import Rate
+from budgetfrontier.settings.values import DURATION, read_duration
+from budgetfrontier.tools.console.api import LimitParameters, Listing, NoParameters, described
+from budgetfrontier.tools.console.api.made_by_commands import from_command
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.query import BadRequest, NotThere
+from budgetfrontier.tools.console.rendering import as_sentence
+
+
+class TimeParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameters of a report over time."""
+
+    since: Annotated[str, described("the length of the time until now, such as 30m, 1h, 7d")] = "1h"
+
+
+class RateItem(msgspec.Struct):
+    """A figure of a time: its count, and its rate an hour, beside that of the same time before, and yesterday.
+
+    `low` and `high` are the rates of the slower and the faster quarter of the minutes; null is not known.
+    """
+
+    figure: str
+    count: int
+    per_hour: float
+    before: float | None
+    yesterday: float | None
+    low: float | None
+    high: float | None
+
+
+class BusyItem(msgspec.Struct):
+    """A queue with what it spent and fetched in a time: between the two figures if they differ."""
+
+    queue: str
+    spent: int
+    spent_most: int
+    share: float
+    fetched: int
+    fetched_most: int
+
+
+class ForecastItem(msgspec.Struct):
+    """The seconds after which one bound would end the crawl; null if it does not, or that is not known."""
+
+    bound: str
+    seconds: float | None
+    earliest: float | None
+    latest: float | None
+    sure: str
+    why: str
+    first: bool
+    """Whether it is the bound that would end the crawl first."""
+
+
+class CurvesParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameters of the curves."""
+
+    span: Annotated[
+        Literal["", "10m", "1h", "1d", "7d", "30d"],
+        described("the length of the time until now; none: an hour or a day, as that holds the whole crawl"),
+    ] = ""
+
+
+class CurveItem(msgspec.Struct):
+    """The rate an hour of a figure in each part of the time, null where nothing is known; `rate` is that of all."""
+
+    figure: str
+    rate: Rate | None
+    points: list[float | None]
+
+
+class CurvesItem(msgspec.Struct):
+    """Curves from `since` until `until`, each with a point for each equal part of the time.
+
+    `known` is for how many of its seconds totals are known, `queued` the URIs in queues at the end of each part.
+    """
+
+    since: float
+    until: float
+    known: float
+    figures: list[CurveItem]
+    queued: list[float | None]
+
+
+class CompareParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of a comparison with another job."""
+
+    by: Annotated[
+        Literal["fetched", "spent", "bytes", "errors"], described("list the queues first of which this differs most")
+    ] = "fetched"
+
+
+_Run = Annotated[int, described("the number of a run, as `runs` has it", ge=1)]
+
+
+class CompareRunsParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of a comparison of two runs."""
+
+    run: _Run
+    run2: _Run
+    by: Annotated[Literal["fetched", "spent"], described("list the queues first of which this differs most")] = (
+        "fetched"
+    )
+
+
+def left_out(count: int) -> str:
+    """Return the sentence on rows that `limit` has left out; "" if there are none."""
+    return f"{counted(count, 'row')} left out: limit" if count > 0 else ""
+
+
+def runs(job: ConsoleJob, parameters: LimitParameters) -> Listing[Run]:
+    """Return the last runs, the newest last."""
+    found = job.look(lambda operator: operator.runs())
+    return Listing(rows=found[-parameters.limit :], note=left_out(len(found) - parameters.limit))
+
+
+def rates(job: ConsoleJob, parameters: TimeParameters) -> Listing[RateItem]:
+    """Return the rate of each figure, as `report --kind rates` does."""
+    now, length = time.time(), length_of(parameters.since)
+    happened = job.look(lambda operator: operator.between(now - over_time.earliest(length), now))
+    rows = [RateItem(*row) for row in over_time.rate_rows(happened, now, length)]
+    return Listing(rows=rows, note=as_sentence(over_time.rates_known(happened, now, length)))
+
+
+def length_of(since: str) -> float:
+    """Return the seconds of a duration. Raises BadRequest."""
+    try:
+        return read_duration(since)
+    except ValueError as error:
+        raise BadRequest(f"since: expected {DURATION.text}, got {error}") from None
+
+
+def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:
+    """Return the queues that spent most in a time."""
+    now, length = time.time(), length_of(parameters.since)
+    found = job.look(lambda operator: operator.busiest(now - length, now))
+    return Listing(
+        rows=[BusyItem(*row) for row in over_time.busiest_rows(found)], note=as_sentence(over_time.busiest_known(found))
+    )
+
+
+def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]:
+    """Return when each bound would end the crawl at the rates of the last hour; `note` says it in one sentence."""
+    if job.is_folder:
+        scanned = job.scanned()
+        found = job.over_time.forecasts(job.reader, job.sample_now().totals, scanned.scan.held if scanned else None)
+    else:
+        scanned, now = None, time.time()
+        found = job.look(lambda operator: operator.forecasts(now, over_time.HOUR))
+    return Listing(
+        rows=[ForecastItem(*row) for row in over_time.forecast_table(found)],
+        as_of=scanned.when if scanned else None,
+        note=over_time.forecast_sentence(found),
+    )
+
+
+def curves(job: ConsoleJob, parameters: CurvesParameters) -> CurvesItem:
+    """Return the curves that the page of rates draws."""
+    found = job.look(lambda operator: operator.curves(time.time(), parameters.span))
+    figures = [CurveItem(*one) for one in found.figures]
+    return CurvesItem(found.since, found.until, found.known, figures, found.queued)
+
+
+def compare(jobs: tuple[ConsoleJob, ConsoleJob], parameters: CompareParameters) -> Comparison:
+    """Return two jobs side by side, as the command `compare` does, which reads all their queues."""
+    one, other = jobs
+    words = [str(other.folder), "--by", parameters.by, "--limit", str(parameters.limit)]
+    found: Comparison = msgspec.convert(from_command(one, "compare", *words), Comparison)
+    return found
+
+
+def compare_runs(job: ConsoleJob, p: CompareRunsParameters) -> Comparison:
+    """Return two runs of a job side by side."""
+    try:
+        return job.look(lambda operator: compared_runs(operator, p.run, p.run2, measure=p.by, limit=p.limit))
+    except NoSuchRun as error:
+        raise NotThere(str(error)) from None
