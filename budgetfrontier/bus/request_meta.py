@@ -26,6 +26,8 @@ SIZE = b"size"
 """The size of the response in bytes."""
 NOVEL = b"novel"
 """Whether the payload of the response is new."""
+DIGEST = b"digest"
+"""A hash of the content of the response."""
 ADDRESS = b"address"
 """The IP address that the response came from."""
 DEPTH = b"depth"
@@ -45,7 +47,7 @@ FINGERPRINT = b"fingerprint"
 SCRAPY = b"scrapy"
 """A request of Scrapy, serialized and sealed by the process that made it."""
 
-OF_A_LEASE = frozenset((LEASE, FRONTIER, EXPIRES, FETCH_SECONDS, RETRY_AFTER, SIZE, NOVEL, ADDRESS))
+OF_A_LEASE = frozenset((LEASE, FRONTIER, EXPIRES, FETCH_SECONDS, RETRY_AFTER, SIZE, NOVEL, DIGEST, ADDRESS))
 """The keys that mean one lease alone, and are removed from a request that is stored."""
 
 T = TypeVar("T")

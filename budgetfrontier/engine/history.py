@@ -34,9 +34,16 @@ class History:
         self._env = env
         self._counters = counters
         self._ended: list[EndedAttempt] = []
+        self._linked: dict[int, tuple[int, int, int]] = {}  # by the id of the lease
 
     def __repr__(self) -> str:
         return f"<History {len(self._ended)} attempts not counted yet>"
+
+    def linked(self, lease_id: int, links: int, new: int, own: int) -> None:
+        """Note the links of a page that were scheduled before its lease ends, for the end of the lease to count."""
+        if len(self._linked) >= MOST_ENDED:
+            self._linked.clear()  # of leases that ended without details, or never
+        self._linked[lease_id] = links, new, own
 
     def ended(self, lease: Lease, ending: Finish, new: int = 0, own: int = 0) -> None:
         """Note an attempt that ended with details."""
@@ -46,6 +53,8 @@ class History:
             return  # robots.txt files are no pages; that they fail says that their host does
         if ending.discovered:
             links, new, own = _without_revisits(lease.uri, ending.discovered, new, own)
+        elif self._linked:
+            links, new, own = self._linked.pop(lease.id, (0, 0, 0))
         if kind == DISREGARDED:
             answer = UNKNOWN
         else:

@@ -128,6 +128,17 @@ class Internals:
             if not self._guard.operate(partial(self._tables.seeds.has, uri.url), changes=0):
                 yield uri
 
+    def note_links(self, lease: Lease, links: int, *, new: int, own: int) -> None:
+        """Report the links of a page that were scheduled one by one, so that its `finish`, which follows, counts them.
+
+        `new` of them were ADDED, `own` of these to the queue of the page. A `finish` with `discovered` counts these
+        URIs instead. O(1).
+        """
+        self._guard.enter()
+        if not 0 <= own <= new <= links:
+            raise ValueError(f"of {links} links, {new} cannot be new and {own} in the queue of the page")
+        self._tables.history.linked(arguments.lease(lease, "note_links").id, links, new, own)
+
     def watch_disks(self, folders: Iterable[Path]) -> None:
         """Let `guards.min_free` hold for the disks of these folders, too, besides that of the frontier."""
         self._guard.enter()

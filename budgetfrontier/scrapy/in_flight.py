@@ -30,19 +30,25 @@ from scrapy import signals
 from xxhash import xxh3_64_digest
 
 from budgetfrontier.core.model import Finish, Lease, Outcome
+from budgetfrontier.engine.finish import ROBOTS
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import backoff
+from budgetfrontier.rules.error_kinds import status_kind
 from budgetfrontier.scrapy import download_slots
 
 NOT_MODIFIED = 304
+LONGEST_REASON = 200
+_FORBIDDEN = "Forbidden by robots.txt"
+"""The message of the IgnoreRequest of Scrapy's middleware for robots.txt."""
+_COUNTERS = ("retry_times", "redirect_times")
 
 
 class RequestState:
     """The state of one request in flight."""
 
     __slots__ = (
-        "address", "digest", "landed_at", "lease", "not_modified", "own_slot", "reached", "received", "retry_after",
-        "size", "status",
+        "added", "address", "digest", "error", "landed_at", "lease", "links", "not_modified", "own_slot", "reached",
+        "received", "retry_after", "same_queue", "size", "status", "url",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, *, own_slot: bool) -> None:
@@ -67,6 +73,12 @@ class RequestState:
         """The IP address of the server, "" before."""
         self.retry_after: float | None = None
         """The seconds for which an overloaded host asks to be left alone, if it was asked and says so."""
+        self.error: Exception | None = None
+        """The exception that ended its download."""
+        self.url = ""
+        """The URL of the response that has reached the spider, "" before."""
+        self.links = self.added = self.same_queue = 0
+        """The requests that its callback has made, those of them that were added, and of these in its queue."""
 
     def seconds(self, request: Any) -> float | None:
         """Return how long the fetch took; None if nothing was fetched."""
@@ -80,6 +92,29 @@ class RequestState:
         if self.status:
             return Outcome.SUCCESS if self.status < 400 else Outcome.FAILURE
         return Outcome.FAILURE if self.reached else Outcome.DISREGARDED
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether robots.txt forbids it."""
+        return str(self.error) == _FORBIDDEN
+
+    def reason(self) -> str:
+        """Return why the request failed, or that robots.txt forbids it; otherwise ""."""
+        outcome, error = self.outcome(), self.error
+        if outcome is Outcome.SUCCESS:
+            return ""
+        if outcome is Outcome.DISREGARDED:
+            return ROBOTS if self.is_forbidden else ""
+        if self.status:
+            return status_kind(self.status)
+        text = "no response" if error is None else f"{type(error).__name__}: {error}"
+        return text[:LONGEST_REASON].encode("utf-8", "replace").decode()
+
+    def count_link(self, queue: str | None) -> None:
+        """Count a request that its callback has made; `queue` is that to which it was added, None if it was not."""
+        self.links += 1
+        self.added += queue is not None
+        self.same_queue += queue == self.lease.queue
 
     def novel(self) -> bool | None:
         """Return False for a response that came from the cache, or was unchanged since; None: not known."""
@@ -96,6 +131,7 @@ class RequestState:
             self.lease,
             outcome,
             fetch_seconds=seconds,
+            reason=self.reason(),
             size=self.size,
             status=status,
             delay=self.retry_after,
@@ -113,7 +149,12 @@ class InFlight:
         self._crawler, self._on_fetched = crawler, on_fetched
         self._states: dict[Any, RequestState] = {}
         self._downloading: set[Any] = set()
+        self._pages: dict[str, Any] = {}
+        """Requests whose callbacks may run, by the URLs of their responses."""
         _check_engine_slot(crawler)
+        middleware = getattr(getattr(engine_of(crawler), "downloader", None), "middleware", None)
+        if middleware is not None:  # a DOWNLOADER of the project may have none: then errors have no text
+            middleware.methods["process_exception"].appendleft(self._download_failed)
         for signal, receiver in (
             (signals.request_reached_downloader, self._reached_downloader),
             (signals.response_downloaded, self._downloaded),
@@ -141,7 +182,7 @@ class InFlight:
 
         A response from the cache and an IgnoreRequest of a middleware send none. O(requests in the downloader).
         """
-        downloader = getattr(self._crawler.engine, "downloader", None) if self._downloading else None
+        downloader = getattr(engine_of(self._crawler), "downloader", None) if self._downloading else None
         landed = self._downloading.difference(downloader.active) if downloader is not None else ()
         self._downloading.difference_update(landed)
         found = [(request, self._states[request]) for request in landed]
@@ -157,7 +198,19 @@ class InFlight:
         slot = slot_of(self._crawler)
         ended = self._states.keys() - (slot.inprogress if slot is not None else ())
         self._downloading.difference_update(ended)
-        return sorted(((request, self._states.pop(request)) for request in ended), key=_lease_id)
+        states = sorted(((request, self._states.pop(request)) for request in ended), key=_lease_id)
+        for request, state in states:
+            if self._pages.get(state.url) is request:
+                del self._pages[state.url]
+        return states
+
+    def page_of(self, request: Any) -> RequestState | None:
+        """Return the state of the page on which a request was found; None if that is not known.
+
+        Scrapy tells a scheduler by the Referer alone. A retry or a redirect of a link is none.
+        """
+        page = self._pages.get(request.headers.get("Referer", b"").decode("latin-1")) if self._pages else None
+        return None if page is None or continues(request, page) else self._states.get(page)
 
     def _reached_downloader(self, request: Any) -> None:
         state = self._states.get(request)
@@ -184,17 +237,32 @@ class InFlight:
 
     def _received(self, response: Any, request: Any) -> None:
         if state := self._states.get(request):
-            state.status, state.received = response.status, True
+            state.status, state.received, state.url = response.status, True, response.url
+            self._pages[response.url] = request
+
+    def _download_failed(self, request: Any, exception: Exception, **_: Any) -> None:
+        if state := self._states.get(request):
+            state.error = exception
 
 
 def _lease_id(ended: tuple[Any, RequestState]) -> int:
     return ended[1].lease.id
 
 
+def continues(request: Any, before: Any) -> bool:
+    """Tell whether a request is a retry or a redirect of the one before, and no link that has copied its meta."""
+    return any(request.meta.get(name, 0) > before.meta.get(name, 0) for name in _COUNTERS)
+
+
 def slot_of(crawler: Any) -> Any:
     """Return the engine's slot, with the requests in progress and the next call of the loop; None outside a crawl."""
+    return getattr(engine_of(crawler), "_slot", None)
+
+
+def engine_of(crawler: Any) -> Any:
+    """Return the engine of a crawler; None outside a crawl."""
     try:
-        return getattr(crawler.engine, "_slot", None)
+        return crawler.engine
     except RuntimeError:  # Scrapy 2.19 has no `engine` before the crawl
         return None
 

@@ -149,7 +149,10 @@ class Scheduler:
         if self._dupefilter.stops(request):
             self._dupefilter.log(request)
             return False
+        page = self._in_flight.page_of(request)
         if self._intake.is_seen(request):
+            if page is not None:
+                page.count_link(None)
             self.frontier.schedule(request.url)  # counts the duplicate
             self._dupefilter.log(request)
             return False
@@ -162,6 +165,9 @@ class Scheduler:
                 set_budget(self.frontier, candidate.uri, budget)
         finally:
             self._intake.settle(candidate, admission)
+        if page is not None:
+            added = admission is Admission.ADDED
+            page.count_link(self.frontier.internals.queue_key(candidate.uri) if added else None)
         if admission is Admission.ADDED:
             self._count(request, candidate.reason)
         elif admission is Admission.DUPLICATE:
@@ -280,6 +286,9 @@ class Scheduler:
     def _finish_all(self, ended: list[tuple[Any, RequestState]]) -> None:
         """Finish the leases of requests in one call; one that fails affects no other."""
         try:
+            for _, state in ended:
+                if state.links:
+                    self.frontier.internals.note_links(state.lease, state.links, new=state.added, own=state.same_queue)
             failures = end_leases(self.frontier, [state.ending(request) for request, state in ended], time.time())
         except Exception as e:
             self._failed(e, "Cannot finish requests")

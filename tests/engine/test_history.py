@@ -187,3 +187,20 @@ def test_repeated_contents_are_estimated(contents: int, least: float, most: floa
             share = queue_answers.repeated(found)
             assert share is not None and (number < 32 or least <= share <= most)
         frontier.check()
+
+
+def test_links_that_were_scheduled_one_by_one_are_counted_with_the_end() -> None:
+    with memory() as frontier:
+        frontier.schedule_many(pages("a", 4))
+        frontier.internals.note_links(page := one(frontier), 5, new=3, own=1)
+        frontier.finish(page, status=200)
+        frontier.internals.note_links(page := one(frontier), 1, new=1, own=1)
+        frontier.finish_many([Finish(page, status=200)])
+        assert look(frontier) == of(success=2, links=3.0, novel=2 / 3, bytes=0.0)
+        frontier.internals.note_links(page := one(frontier), 7, new=7, own=7)
+        frontier.finish(page, status=200, discovered=["http://b.test/"])
+        found = look(frontier)
+        assert found is not None and round(3 * (found.links or 0)) == 7, "those discovered count instead"
+        with pytest.raises(ValueError, match="of 1 links, 2 cannot be new"):
+            frontier.internals.note_links(one(frontier), 1, new=2, own=0)
+        frontier.check()

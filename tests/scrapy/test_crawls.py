@@ -16,12 +16,13 @@ from aiohttp import web
 from scrapy import version_info
 
 from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier.core.model import QueueAnswers, QueueHistory
 from budgetfrontier.scrapy.options import claim, command_again
 from budgetfrontier.storage.start_command import start_command
 from budgetfrontier.tools.cli import common, main
-from tests.crawler.site import Site, linking, text
+from tests.crawler.site import Site, linking, redirect, text
 from tests.scrapy.process import crawl, started
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, kernel, until
 
 ENDINGS = """
 class Mine(Links):
@@ -76,6 +77,15 @@ class Outcomes:
 """
 
 
+def counted(frontier: Frontier, key: str) -> tuple[QueueHistory, QueueAnswers]:
+    """What is known of the attempts of a queue."""
+    queue, tables = frontier.queue(key), kernel(frontier).tables.flushed()
+    assert queue is not None
+    history, answers = tables.history(queue.id), tables.answers(queue.id)
+    assert history is not None and answers is not None
+    return history, answers
+
+
 def test_every_way_that_a_request_can_end(tmp_path: Path) -> None:
     def away() -> web.StreamResponse:
         return web.Response(status=302, headers={"Location": f"http://d.test:{site.address.rpartition(':')[2]}/there"})
@@ -106,7 +116,40 @@ def test_every_way_that_a_request_can_end(tmp_path: Path) -> None:
         frontier.check()
         spent = {queue.queue[0]: queue.expenditure for queue in frontier.report().queues}
         assert spent == {"a": 7, "b": 2, "c": 1, "d": 1, "e": 0}
-        assert frontier.summary().queued == 0
+        total = frontier.summary()
+        assert total.queued == 0 and total.robots_denials == 1
+        queues = sorted(row.queue for row in frontier.report().queues)
+        (_, a), (_, b) = (counted(frontier, key) for key in queues[:2])
+        assert a.classes[2:] == [1, 2, 0] and a.kinds == {"status 404": 1, "status 503": 2}
+        assert b.classes[-1] == 2 and "refused" in "".join(b.kinds)
+
+
+LINKED = """
+class Mine(Links):
+    seeds = ["a/"]
+
+    def parse(self, response):
+        yield from super().parse(response)
+        if response.url.endswith("/"):
+            yield Request(url("a/not-linked"), headers={"Referer": ""})
+"""
+
+
+def test_the_links_of_a_page_are_counted_with_its_end(tmp_path: Path) -> None:
+    pages = {"a.test/1": linking("/2"), "a.test/2": "", "a.test/there": "", "a.test/not-linked": "", "b.test/": ""}
+    with Site(pages) as site:
+        port = site.address.rpartition(":")[2]
+        site.pages["a.test/"] = linking("/1", "/1#again", "/away", f"http://b.test:{port}/")
+        site.pages["a.test/away"] = redirect("/there")
+        result = crawl(site, tmp_path, LINKED, JOBDIR=str(tmp_path / "job"))
+    assert result.reason == "finished", result.log
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.check()
+        history, answers = counted(frontier, f"a.test:{port}")
+        assert history.success == 6, "the redirect and its target, too"
+        assert history.links is not None and history.novel is not None
+        assert (round(6 * history.links), round(6 * history.links * history.novel)) == (5, 4)
+        assert answers.added == 3 and answers.classes[:2] == [5, 1]
 
 
 SAME = """

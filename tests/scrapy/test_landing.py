@@ -213,7 +213,7 @@ def test_a_landing_wakes_an_engine_that_waits(tmp_path: Path) -> None:
         assert flown.engine.woken == 1
         [second] = flown.take()
         flown.engine.downloader.active.discard(first[1])  # as what a cache answers: no signal tells of that
-        response = SimpleNamespace(status=200)
+        response = SimpleNamespace(status=200, url=first[1].url)
         s.crawler.signals.send_catch_log(signals.response_received, response=response, request=first[1])
         assert len(flown.take()) == 1
         assert len(s) == 20 and s.frontier.summary().in_process == 10

@@ -80,6 +80,7 @@ def ending_of(result: PageCrawled | RequestError, lease_id: int, *, retries: boo
             delay=delay,
             novel=request_meta.get(meta, request_meta.NOVEL, bool),
             address=_address(meta),
+            digest=request_meta.get(meta, request_meta.DIGEST, bytes) or b"",
         )
     if result.error in NOT_TRIED:
         return Finish(lease, Outcome.DISREGARDED, reason=result.error)

@@ -15,8 +15,6 @@ from budgetfrontier.scrapy.serialization import Serializer
 PAGE = "budgetfrontier_page"
 """Key in the meta of a request of the feed, and of its retries and redirects: its number in this process."""
 
-_COUNTERS = ("retry_times", "redirect_times")
-
 
 class Unsendable(ValueError):
     """A request that stays with its process; the message says why."""
@@ -71,11 +69,6 @@ def scrapy_request(request: Request, serializer: Serializer) -> Any:
         except Exception as e:  # names and values may be anything that a codec can send
             raise RequestLost(f"its headers are none: {type(e).__name__}: {e}") from e
     return made
-
-
-def continues(request: Any, before: Any) -> bool:
-    """Tell whether a request is a retry or a redirect of the one before, and no link that has copied its meta."""
-    return any(request.meta.get(name, 0) > before.meta.get(name, 0) for name in _COUNTERS)
 
 
 def _name(meta: Mapping[Any, Any], name: str) -> str | None:

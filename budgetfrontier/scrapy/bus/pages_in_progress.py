@@ -8,8 +8,10 @@ import msgspec
 
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.messages import PageCrawled, Request, RequestError, Response
-from budgetfrontier.scrapy.bus.message_conversion import PAGE, continues
-from budgetfrontier.scrapy.in_flight import RequestState
+from budgetfrontier.engine.finish import ROBOTS
+from budgetfrontier.rules.error_kinds import status_kind
+from budgetfrontier.scrapy.bus.message_conversion import PAGE
+from budgetfrontier.scrapy.in_flight import RequestState, continues
 
 HEAVY = frozenset((request_meta.SCRAPY, request_meta.BODY))
 """The keys that are not reported back with a request, because the frontier has their values."""
@@ -90,9 +92,11 @@ def _result(page: _PageInProgress, request: Any, state: RequestState) -> PageCra
         meta[request_meta.NOVEL] = novel
     if state.address:
         meta[request_meta.ADDRESS] = state.address
+    if state.digest:
+        meta[request_meta.DIGEST] = state.digest
     source = msgspec.structs.replace(page.request, meta=meta)
     if state.received:
         return PageCrawled(Response(page.url or request.url, state.status, page.headers, page.body, source))
     if not state.reached:
-        return RequestError(source, "IgnoreRequest")
-    return RequestError(source, f"status {state.status}" if state.status else "no response")
+        return RequestError(source, ROBOTS if state.is_forbidden else "IgnoreRequest")
+    return RequestError(source, state.reason() or status_kind(state.status))

@@ -28,6 +28,7 @@ from budgetfrontier.errors import StorageFull
 from budgetfrontier.testing import fail_commit
 from tests.bus.limited import LimitedBus
 from tests.bus.workers.conftest import Desk, desk_in, lease_id
+from tests.support import kernel
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 
@@ -102,6 +103,18 @@ def test_politeness_begins_with_the_fetch_that_was_reported(desk: Desk) -> None:
     desk.report(crawled(desk.fed()[0], FETCH_SECONDS=1.5, SIZE=100))
     assert desk.fed() == [] and desk.frontier.next_ready_in() == 3.0
     assert desk.frontier.summary().bytes == 100
+
+
+def test_what_was_reported_of_a_page_is_counted(desk: Desk) -> None:
+    desk.score(score(A + "1"), score(A + "2"))
+    desk.report(crawled(desk.fed()[0], FETCH_SECONDS=1.5, SIZE=2048, DIGEST=b"content"))
+    desk.report(RequestError(desk.fed()[0], "DNSLookupError: a.test"))
+    queue = desk.frontier.queue("a.test")
+    assert queue is not None
+    tables = kernel(desk.frontier).tables.flushed()
+    history, answers = tables.history(queue.id), tables.answers(queue.id)
+    assert history is not None and (history.success, history.seconds, history.bytes) == (1, 1.5, 2048)
+    assert answers is not None and (answers.digests, answers.kinds) == (1, {"DNSLookupError: HOST": 1})
 
 
 def test_a_job_ends_what_was_before(desk: Desk) -> None:
