@@ -20,6 +20,7 @@ from budgetfrontier.cluster.snapshots import SnapshotError, name_of, newest_firs
 from budgetfrontier.core.units import format_size
 from budgetfrontier.errors import FrontierError, StorageFull
 from budgetfrontier.settings.schema import SnapshotSettings
+from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.reader import Reader
 
@@ -93,7 +94,7 @@ def _copy(frontier: Path, copy: Path) -> int:
 def _check_room(frontier: Path) -> None:
     """Raise StorageFull if the copy might fill the disk, which would end the worker."""
     needed = 2 * (frontier / "data.mdb").stat().st_size + SPARE
-    free = shutil.disk_usage(frontier).free
+    free = free_bytes(frontier)
     if free < needed:
         raise StorageFull(
             f"a snapshot of {frontier} may need {format_size(needed)}, and its disk has {format_size(free)} free: "

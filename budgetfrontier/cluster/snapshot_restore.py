@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +11,15 @@ from budgetfrontier.cluster import snapshot_archive, state
 from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
+from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.whole_files import name_for_damaged
 
 FRONTIER: Final = "frontier"
 RESTORING: Final = "frontier.restoring"
 REPLACED: Final = "frontier.replaced"
-DAMAGED: Final = "frontier.damaged"
 FETCHED: Final = "frontier.fetched"
 FULL: Final = 1 << 20
 """Bytes: a disk with less than that is full."""
@@ -52,7 +52,7 @@ def clear_up(folder: Path) -> None:
 def set_aside(folder: Path, error: CorruptFrontier) -> None:
     """Rename the damaged copy of a partition, so that it is rebuilt; `budgetfrontier verify --repair` may save it."""
     frontier = folder / FRONTIER
-    aside = next(path for number in count(1) if not (path := folder / f"{DAMAGED}-{number}").exists())
+    aside = name_for_damaged(frontier)
     frontier.rename(aside)
     log.error(
         "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s", frontier, aside.name, error,
@@ -122,7 +122,7 @@ class Restorer:
         try:
             self._store.get(snapshot.name, file)
         except SnapshotError as e:
-            if shutil.disk_usage(file.parent).free < FULL:  # a command reports that in its own words
+            if free_bytes(file.parent) < FULL:  # a command reports that in its own words
                 raise disk_full(file) from e
             raise
 

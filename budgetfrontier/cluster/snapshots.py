@@ -90,7 +90,7 @@ def store_of(settings: SnapshotSettings) -> Store | None:
 def check_name(crawl: str) -> None:
     """Raise SettingsError unless the name of a crawl can be part of the names of snapshots."""
     if not _CRAWL.fullmatch(crawl):
-        raise SettingsError(f"crawl: expected a name of letters, digits, dots, hyphens and underscores, got {crawl!r}")
+        raise SettingsError(f"crawl: expected a name of ASCII letters, digits, ., _ and -, got {crawl!r}")
 
 
 class FolderStore:

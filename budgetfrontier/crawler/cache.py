@@ -12,7 +12,6 @@ import hashlib
 import logging
 import struct
 import zlib
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +24,10 @@ from budgetfrontier.storage import lock_table
 from budgetfrontier.storage.limits_used import KEY, TABLE, Used, decode_used, encode_used
 from budgetfrontier.storage.lmdb_env import GIB, check_files, open_lmdb, translate_error
 from budgetfrontier.storage.modes import make_folder
+from budgetfrontier.storage.whole_files import name_for_damaged
 
 SHARED = "cache"
 """The folder of the cache in a job with its frontier in another process."""
-DAMAGED = ".damaged"  # suffix of the folder of a damaged cache, before its number
 KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it has expired, for use while its host does not respond
 MOST_WRITTEN = 32 << 20  # bytes between two commits
 MOST_PUT = 10_000  # records between two commits: each dirties a page of its own, because digests are random
@@ -266,8 +265,7 @@ class CrawlCache:
 
     def _replace(self, why: Exception) -> None:
         self.close()
-        numbered = (self.path.with_name(f"{self.path.name}{DAMAGED}-{number}") for number in count(1))
-        damaged = next(path for path in numbered if not path.exists())
+        damaged = name_for_damaged(self.path)
         log.warning("%s; but this is only a cache: moved to %s, and begun anew", why, damaged)
         self.path.rename(damaged)
         self._open()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.delivery import Delivery
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.storage.disks import free_bytes
 
 LOOK_EVERY = 10.0
 """Seconds of real time from one look at the disks to the next."""
@@ -67,7 +67,7 @@ class DiskGuard:
     def _free(self) -> Iterable[tuple[int, str]]:
         for folder in self._folders:
             with suppress(OSError):
-                yield shutil.disk_usage(folder).free, str(folder)
+                yield free_bytes(folder), str(folder)
 
     def _apply(self, command: Command) -> None:
         self._delivery.begin(command, 0)

@@ -1,22 +1,41 @@
-"""The alerts of a job: which conditions hold, and which sinks were told. They are in a file of the job's folder."""
+"""The alerts of a crawl: which conditions hold, and which sinks were told. A job has them in a file."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from budgetfrontier.core.units import counted, format_time
 from budgetfrontier.rules.alert_conditions import CrawlSample, RaisedAlert
-
-FILE = "alerts.json"
-"""The file in the folder of a job. Whoever watches the job reads and writes it, so that none repeats another."""
-
+from budgetfrontier.storage.whole_files import name_for_damaged
 
 _FRESH = 3600.0  # seconds
 _DAY = 86_400.0
+
+
+class AlertFiles(NamedTuple):
+    """The files of the alerts of a crawl: their state, the lock that one watcher at a time holds, and the log.
+
+    All that watch a crawl read and write its state, so that none repeats another.
+    """
+
+    state: Path
+    lock: Path
+    log: Path
+
+    @classmethod
+    def of_job(cls, job: Path) -> AlertFiles:
+        """Return those in the folder of a job."""
+        return cls(job / "alerts.json", job / "alerts.lock", job / "logs" / "alerts.log")
+
+    @classmethod
+    def beside(cls, state: Path) -> AlertFiles:
+        """Return those whose state is in a given file: lock and log are beside it."""
+        return cls(state, state.with_name(f"{state.name}.lock"), state.with_name(f"{state.name}.log"))
 
 
 class AlertDelivery(msgspec.Struct, kw_only=True):
@@ -39,11 +58,15 @@ class AlertDelivery(msgspec.Struct, kw_only=True):
 
 
 class AlertState(msgspec.Struct, kw_only=True):
-    """The state of a job's alerts."""
+    """The state of a crawl's alerts."""
 
     version: int = 1
     looked: float = 0.0
     """When somebody last looked at the crawl."""
+    over: bool = False
+    """Whether the crawl was over when it was last seen."""
+    unanswered: float = 0.0
+    """Since when partitions of the crawl do not answer; 0.0 if all did at the last look."""
     raised: dict[str, RaisedAlert] = {}
     samples: list[CrawlSample] = []
     deliveries: list[AlertDelivery] = []
@@ -58,19 +81,40 @@ class AlertState(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(AlertState).decode
 
 
-def read(job: Path) -> AlertState | None:
-    """Return the state of a job's alerts; None if nobody has watched it, or the file cannot be read."""
+def read(files: AlertFiles) -> AlertState | None:
+    """Return the state of the alerts of a crawl; None if nobody has watched it, or the file cannot be read."""
     try:
-        return _decode((job / FILE).read_bytes())
+        return _decode(files.state.read_bytes())
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def damage(job: Path) -> str | None:
-    """Return a sentence about the file of a job's alerts if it is there and cannot be read; otherwise None."""
-    if not (job / FILE).exists() or read(job) is not None:
+def damage(files: AlertFiles) -> str | None:
+    """Return a sentence about the file of a crawl's alerts if it is there and cannot be read; otherwise None."""
+    try:
+        _decode(files.state.read_bytes())
+    except FileNotFoundError:
         return None
-    return f"{job / FILE} cannot be read: the next look begins anew, and alerts that were on their way are lost"
+    except OSError as error:
+        return f"{files.state} cannot be read: {error.strerror}"
+    except msgspec.MsgspecError:
+        return f"{files.state} is damaged: the next look keeps it under another name, and begins anew"
+    return None
+
+
+def set_aside(files: AlertFiles) -> str | None:
+    """Rename the file of a crawl's alerts if it is damaged; return the sentence on it, None if it is not damaged."""
+    try:
+        _decode(files.state.read_bytes())
+    except OSError:
+        return None
+    except msgspec.MsgspecError:
+        aside = name_for_damaged(files.state)
+        files.state.rename(aside)
+    else:
+        return None
+    new = "alerts begin anew, and those that were on their way are lost"
+    return f"{files.state} was damaged, and is now {aside.name}: {new}"
 
 
 def problems(frontier: Path) -> Iterator[tuple[str, str, str]]:
@@ -78,9 +122,12 @@ def problems(frontier: Path) -> Iterator[tuple[str, str, str]]:
 
     If nobody has looked at the job of late, they are out of date, and left out.
     """
-    if frontier.name == "frontier" and (sentence := damage(frontier.parent)) is not None:
+    if frontier.name != "frontier":  # not that of a crawl
+        return
+    files = AlertFiles.of_job(frontier.parent)
+    if (sentence := damage(files)) is not None:
         yield "alerts", "warn", f"{sentence}."
-    state = read(frontier.parent) if frontier.name == "frontier" else None
+    state = read(files)
     if state is None or time.time() - state.looked > _FRESH:
         return
     for name, about in state.raised.items():

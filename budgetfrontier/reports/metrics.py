@@ -5,7 +5,6 @@ All are as of the last commit: none has a label for each queue, or for each grou
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.storage import group_listing
+from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.group_listing import GroupRow
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.space import Space
@@ -102,7 +102,7 @@ class MetricsReading(NamedTuple):
 def read(reader: Reader) -> MetricsReading:
     """Read a frontier as of its last commit. O(definitions of groups). Raises the errors of Reader, and OSError."""
     space = reader.space()  # before the snapshot, which would be a reader, too
-    free = shutil.disk_usage(reader.path).free
+    free = free_bytes(reader.path)
     with reader.view() as view:
         crawl, counters, now = view.settings()[0].crawl, view.counters(), time.time()
         found, matched = standing(view, reader.path, now=now), tuple(group_listing.matched(view, now))

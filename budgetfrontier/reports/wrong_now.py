@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from budgetfrontier.core.units import format_size
 from budgetfrontier.reports import action_results, alert_state
 from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.overview import SpendDistribution
+from budgetfrontier.storage.disks import free_bytes
 
 _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
@@ -52,7 +52,7 @@ def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | Non
         level = "warn" if totals.dead > _MANY_DEAD * (totals.succeeded + totals.failed) else "good"
         text = f"{counted(totals.dead, 'dead letter')}: URIs that have failed for good."
         found.append(PresentProblem("dead_letters", level, text))
-    if path is not None and (free := shutil.disk_usage(path).free) < _LITTLE:
+    if path is not None and (free := free_bytes(path)) < _LITTLE:
         found.append(PresentProblem("disk", "bad", f"Only {format_size(free)} of the disk are free."))
     if path is not None and (failed := action_results.failed(path)):
         found.append(PresentProblem("action_files", "warn", failed))

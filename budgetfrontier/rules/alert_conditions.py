@@ -65,6 +65,20 @@ class Observed(NamedTuple):
     top: TopSpender | None = None
     suspects: Sequence[TrapSuspect] = ()
 
+    @property
+    def now(self) -> float:
+        """The time of the look."""
+        return self.standing.now
+
+
+class Unanswered(NamedTuple):
+    """A crawl in partitions of which some do not answer: all that one look sees. `over`: it was over before."""
+
+    now: float
+    since: float
+    text: str
+    over: bool
+
 
 class RaisedAlert(msgspec.Struct):
     """A condition that holds: since when, how bad it is (the level of a verdict), and in one sentence."""
@@ -89,14 +103,22 @@ class _FoundCondition(NamedTuple):
 
 
 def look(
-    settings: AlertSettings, before: Mapping[str, RaisedAlert], samples: Sequence[CrawlSample], seen: Observed
+    settings: AlertSettings,
+    before: Mapping[str, RaisedAlert],
+    samples: Sequence[CrawlSample],
+    seen: Observed | Unanswered,
 ) -> tuple[dict[str, RaisedAlert], list[AlertChange]]:
     """Return the conditions that hold now, and what has changed since those that held before.
 
     `samples` are those of earlier looks, the oldest first, and the one of this look.
     """
-    now, after = seen.standing.now, dict[str, RaisedAlert]()
-    for name, level, text in _conditions(settings, before, samples, seen):
+    now, after = seen.now, dict[str, RaisedAlert]()
+    found = (
+        _conditions(settings, before, samples, seen)
+        if isinstance(seen, Observed)
+        else _unanswered(settings, before, seen)
+    )
+    for name, level, text in found:
         old = before.get(name)
         after[name] = RaisedAlert(now if old is None else old.since, level, text)
     ended = {name: old for name, old in before.items() if name not in after}
@@ -154,20 +176,33 @@ def _conditions(
             yield name, "warn", f"The queue {suspect.queue} {looks}: {suspect.evidence}."
 
 
-def _is_over(seen: Observed) -> bool:
+def _unanswered(
+    settings: AlertSettings, before: Mapping[str, RaisedAlert], seen: Unanswered
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the conditions that held before, which cannot be seen now, and that there is no process for partitions."""
+    for name, one in before.items():
+        if name != "no_process":
+            yield name, one.level, one.text
+    limit = settings.no_process
+    if limit is not None and not seen.over and seen.now - seen.since >= limit:
+        yield "no_process", "bad", f"{seen.text[:1].upper()}{seen.text[1:]}."
+
+
+def is_over(seen: Observed) -> bool:
+    """Return whether a crawl is over for good, or paused at its finish."""
     totals = seen.standing.totals
     at_finish = totals.state is CrawlState.PAUSED and totals.pause_reason == FINISH and not totals.queued
-    return totals.state is CrawlState.FINISHED or at_finish
+    return totals.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or at_finish
 
 
 def _finished(seen: Observed) -> _FoundCondition | None:
-    if _is_over(seen) or seen.standing.totals.state is CrawlState.TERMINATED:
+    if is_over(seen):
         return _FoundCondition(seen.verdict.level, seen.verdict.text)
     return None
 
 
 def _paused(seen: Observed) -> _FoundCondition | None:
-    if seen.standing.totals.state is CrawlState.PAUSED and not _is_over(seen):
+    if seen.standing.totals.state is CrawlState.PAUSED and not is_over(seen):
         return _FoundCondition("warn", seen.verdict.text)
     return None
 
@@ -175,8 +210,7 @@ def _paused(seen: Observed) -> _FoundCondition | None:
 def _no_process(seen: Observed, limit: float | None) -> _FoundCondition | None:
     """Look for a crawl with work left that no process runs. A server opens it when somebody uses it."""
     process, state = seen.standing.process, seen.standing.totals.state
-    over = _is_over(seen) or state in (CrawlState.TERMINATED, CrawlState.NEW)
-    if limit is None or over or process.alive or process.server is not None:
+    if limit is None or is_over(seen) or state is CrawlState.NEW or process.alive or process.server is not None:
         return None
     stop = process.last_stop
     ended = stop.ended if stop is not None else process.last_commit

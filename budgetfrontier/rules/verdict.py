@@ -485,7 +485,10 @@ def _asked(s: Standing, count: int, state: str) -> Verdict:
     if s.totals.in_process or idle is None or idle <= max(SILENT, 3 * s.commit_interval):
         return _running(s)
     queues = f"{counted(count, 'queue is', 'queues are')} {state}"
-    text = f"{queues}, but {who(s.process)} has asked for no URI for {say_duration(idle)}."
+    asked = f"{who(s.process)} has asked for no URI"
+    if s.process.pid is None and s.process.program:  # the workers of a crawl in partitions, whom crawlers ask
+        asked = f"no crawler has asked {who(s.process)} for a URI"
+    text = f"{queues}, but {asked} for {say_duration(idle)}."
     return Verdict("not_asked", "warn", text)
 
 

@@ -25,6 +25,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.damage import Damage
+from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.lmdb_pages import has_damaged_roots, lacks_free_pages_only
 from budgetfrontier.storage.lock import LOCK
 from budgetfrontier.storage.lock_table import READERS
@@ -233,10 +234,9 @@ def _shown(error: BaseException) -> str:
 
 def _disk_is_full(path: Path) -> bool:
     try:
-        stat = os.statvfs(path if path.exists() else path.parent)
+        return free_bytes(path if path.exists() else path.parent) < _LOW_DISK
     except OSError:
         return False
-    return stat.f_bavail * stat.f_frsize < _LOW_DISK
 
 
 def check_lock_table(env: lmdb.Environment, path: Path) -> None:

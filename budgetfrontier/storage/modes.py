@@ -6,6 +6,7 @@ Existing files and folders keep their modes, so that a chmod of a folder applies
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,13 @@ def make_folder(path: Path, *, like: Path | None = None) -> None:
         mode = like.stat().st_mode & 0o777 if like is not None and like.is_dir() else OWNER
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=mode, exist_ok=True)
+
+
+def make_folder_no_link(path: Path, *, like: Path) -> None:
+    """Make a folder unless it exists. Raises OSError if a link is in its place, which others may have put there."""
+    if path.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "a link is not followed: put a folder in its place", os.fspath(path))
+    make_folder(path, like=like)
 
 
 @contextmanager

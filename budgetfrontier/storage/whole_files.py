@@ -8,9 +8,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
+DAMAGED = ".damaged"
+"""The suffix of the name of a damaged file or folder that is kept, before its number."""
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
@@ -56,6 +59,12 @@ def _new(path: Path, opener: Callable[[str, int], int] | None) -> tuple[Path, Bi
         if try_lock(file.fileno()) is not False and os.fstat(file.fileno()).st_nlink:
             return partial, file
         file.close()  # another process found it before it was locked, and removes it
+
+
+def name_for_damaged(path: Path) -> Path:
+    """Return a new name beside a damaged file or folder, under which it is kept."""
+    numbered = (path.with_name(f"{path.name}{DAMAGED}-{number}") for number in count(1))
+    return next(each for each in numbered if not each.exists())
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from msgspec.structs import replace
 
 from budgetfrontier import Outcome, Settings
 from budgetfrontier.cluster import (
@@ -426,3 +427,41 @@ def test_urls_are_forgotten_by_the_partitions_that_have_them(cli: Cli) -> None:
     assert row["effect"] == {"forgotten": 2, "waiting": 0, "unknown": 1}
     assert "was for good" in cli("undo", row["id"])[2]
     assert cli("import", "--seen", *urls[:2])[1].endswith("marked as seen 2\n")  # the other tests know them
+
+
+def test_alerts_of_partitions_are_kept_in_a_file(
+    cli: Cli, cluster: Cluster, directory: MemoryDirectory, tmp_path: Path
+) -> None:
+    config, state, got = tmp_path / "worker.yaml", tmp_path / "alerts.json", tmp_path / "got"
+    sinks = [{"name": "file", "command": ["sh", "-c", f"cat >>{got}"]}]
+    config.write_text(json.dumps({"crawl": "test", "alerts": {"sinks": sinks, "log": True, "no_process": 0}}))
+    options = ("--config", str(config), "--state", str(state))
+    assert cli("alerts", *options, "--test")[:2] == (0, "file: delivered\n")
+    assert "nobody has watched this crawl" in cli("alerts", *options)[2]
+    code, out, err = cli("alerts", *options, "--once")
+    assert (
+        code == 0 and out.split()[1:4] == ["RAISED", "finished", "warn"] and "the disks of workers are not known" in err
+    )
+    lose(directory, 3)
+    assert cli("alerts", *options, "--once")[1] == ""  # the crawl is over: its workers may end
+    (row,) = json.loads(cli("alerts", *options, "--format", "json")[1])
+    assert (row["condition"], row["told"]) == ("finished", "file")
+    told = [json.loads(line) for line in got.read_text().splitlines()]
+    assert [(one["condition"], one["job"]) for one in told] == [("test", URL), ("finished", URL)]
+    assert (tmp_path / "alerts.json.log").read_text().split()[1:3] == ["RAISED", "finished"]
+
+    state.unlink()  # of a crawl that was never seen whole it is not known
+    assert "RAISED no_process bad Partition 3 of 4 does not answer" in cli("alerts", *options, "--once")[1]
+    assert cli("alerts", *options, "--once")[1] == ""
+    directory.publish(replace(cluster.directory.read()[3], epoch=1 << 41))
+    assert [line.split()[1:3] for line in cli("alerts", *options, "--once")[1].splitlines()] == [
+        ["OVER", "no_process"], ["RAISED", "finished"],
+    ]  # fmt: skip
+
+
+def test_alerts_of_partitions_need_a_file_and_the_settings_of_the_workers(cli: Cli, tmp_path: Path) -> None:
+    assert "give --state FILE" in cli("alerts")[2]
+    assert "give --config FILE" in cli("alerts", "--once")[2]
+    (tmp_path / "other.yaml").write_text("crawl: other")
+    code, _, err = cli("alerts", "--once", "--config", str(tmp_path / "other.yaml"), "--state", str(tmp_path / "a"))
+    assert code == 1 and "is the crawl 'test', not 'other'" in err

@@ -12,7 +12,14 @@ from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlState, Process, Run, RunEnd, Summary
 from budgetfrontier.rules import alert_conditions
-from budgetfrontier.rules.alert_conditions import CrawlSample, Observed, RaisedAlert, TopSpender, TrapSuspect
+from budgetfrontier.rules.alert_conditions import (
+    CrawlSample,
+    Observed,
+    RaisedAlert,
+    TopSpender,
+    TrapSuspect,
+    Unanswered,
+)
 from budgetfrontier.rules.run_history import CRAWL
 from budgetfrontier.rules.verdict import Standing, verdict
 from budgetfrontier.settings.schema import CONDITIONS, AlertSettings
@@ -178,6 +185,24 @@ def test_each_condition_is_told_when_it_begins_and_when_it_ends() -> None:
     assert changes == [] and raised["paused"].since == NOW
     raised, changes = alert_conditions.look(settings, raised, [], observed())
     assert raised == {} and [(one.condition, one.raised) for one in changes] == [("paused", False)]
+
+
+def test_of_partitions_that_do_not_answer_only_that_is_told() -> None:
+    settings = replace(QUIET, no_process=600.0, paused=True, finished=True)
+    before = {"paused": RaisedAlert(NOW, "warn", "lunch")}
+    away = Unanswered(NOW + 599, NOW, "partition 3 of 4 does not answer", over=False)
+    assert alert_conditions.look(settings, before, [], away) == (before, [])
+    later = away._replace(now=NOW + 600)
+    raised, changes = alert_conditions.look(settings, before, [], later)
+    assert [(one.condition, one.raised) for one in changes] == [("no_process", True)]
+    assert raised["no_process"].text == "Partition 3 of 4 does not answer." and raised["paused"].text == "lunch"
+    assert alert_conditions.look(settings, raised, [], later) == (raised, [])
+    assert alert_conditions.look(settings, before, [], later._replace(over=True)) == (before, [])
+    assert alert_conditions.look(QUIET, {}, [], later) == ({}, [])
+    raised, changes = alert_conditions.look(settings, raised, [], observed())
+    assert raised == {} and [(one.condition, one.raised) for one in changes] == [
+        ("paused", False), ("no_process", False),
+    ]  # fmt: skip
 
 
 @given(st.lists(st.floats(0.1, 5000.0), max_size=400))

@@ -21,7 +21,7 @@ from budgetfrontier.core.units import say_duration
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.reader import Reader
-from budgetfrontier.tools.alerting.watching import PATIENCE, Watch, unreadable
+from budgetfrontier.tools.alerting.watching import PATIENCE, Watch, unreadable, watched_job
 
 WAITED_FOR = 30.0
 """Seconds that a crawl waits at its end for the delivery of its last alerts."""
@@ -80,7 +80,7 @@ def main(job: Path) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # they may go to all processes of a service
         signal.signal(number, signal.SIG_IGN)
     path = job / "frontier"
-    watch = Watch(job, path)
+    watch = Watch(watched_job(job, path), warn=lambda line: print(line, file=sys.stderr, flush=True))
     with Reader(path) as reader:
         every = reader.settings.alerts.every
     _look(watch, PATIENCE)

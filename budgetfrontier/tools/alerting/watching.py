@@ -1,36 +1,46 @@
-"""The watch over a job: looks at it, notes which conditions have begun or ended, and has the sinks told.
+"""The watch over a crawl: looks at it, notes which conditions have begun or ended, and has the sinks told.
 
-The state is in a file of the job, which one watcher at a time holds: of two, the second leaves the look to the first.
-An alert is written there before it is sent, and tried again at later looks until it is delivered or given up. So it is
-sent at least once, however a watcher ends, and nothing that a sink does holds up the crawl, which has another process.
-Each sink is told by a thread of its own, which outlasts the look: a slow sink delays neither looks nor other sinks.
+The state is in a file, which one watcher at a time holds: of two, the second leaves the look to the first. An alert is
+written there before it is sent, and tried again at later looks until it is delivered or given up. So it is sent at
+least once, however a watcher ends, and nothing that a sink does holds up the crawl, which has another process. Each
+sink is told by a thread of its own, which outlasts the look: a slow sink delays neither looks nor other sinks.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 import msgspec
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import QueueState
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import alert_state
-from budgetfrontier.reports.alert_state import AlertDelivery, AlertState
+from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertState
 from budgetfrontier.reports.format import clean
-from budgetfrontier.reports.operators import Selection
+from budgetfrontier.reports.operators import CrawlOperator, Selection
 from budgetfrontier.rules import alert_conditions
-from budgetfrontier.rules.alert_conditions import AlertChange, Observed, RaisedAlert, TopSpender, TrapSuspect
+from budgetfrontier.rules.alert_conditions import (
+    AlertChange,
+    CrawlSample,
+    Observed,
+    RaisedAlert,
+    TopSpender,
+    TrapSuspect,
+    Unanswered,
+)
+from budgetfrontier.settings import Settings
 from budgetfrontier.settings.alert_sinks import name_of
 from budgetfrontier.settings.schema import AlertSettings, AlertSink
+from budgetfrontier.storage.disks import free_by_disk
 from budgetfrontier.storage.file_locks import LockFile
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.whole_files import atomic_file
@@ -44,9 +54,6 @@ FIRST_WAIT = 30.0
 """Seconds between the first two attempts."""
 PATIENCE = 1.0
 """Seconds for which a look that is one of many waits for the sinks."""
-LOG = "alerts.log"
-"""The file in the folder `logs` of a job."""
-_LOCK = "alerts.lock"
 _MOST_DELIVERIES = 100  # that are kept once they are done
 _MOST_WAITING = 1000  # beyond which the oldest are given up
 _LONGEST_HOLD = 300.0  # seconds for which an alert that is being sent is left to the watcher that sends it
@@ -55,18 +62,38 @@ _SUSPECTS_EVERY = 900.0  # and of those that look like traps: seconds of process
 _MOST_SUSPECTS = 20
 
 
+class WatchedCrawl(NamedTuple):
+    """A crawl that is watched, and how each look at it begins."""
+
+    job: str
+    """The words that stand for it in commands."""
+    files: AlertFiles
+    opened: Callable[[], AbstractContextManager[CrawlOperator]]
+    folders: Sequence[Path] = ()
+    """The folders whose disks are watched."""
+    settings: Settings | None = None
+    """The settings that name conditions and sinks; None: those of the crawl, at each look."""
+
+
+def watched_job(job: Path, path: Path) -> WatchedCrawl:
+    """Return the job in a folder, whose frontier is at `path`, as a crawl that is watched."""
+    folders = (job / "frontier", job, job / "logs", job / "warcs")
+    return WatchedCrawl(os.fspath(job), AlertFiles.of_job(job), lambda: JobOperator(job, path), folders)
+
+
 class Watch:
-    """The watch over the job in a folder, whose frontier is at `path`. `say` prints a line for each change."""
+    """The watch over a crawl. `say` prints a line for each change, `warn` one about the file of the state."""
 
     def __init__(
         self,
-        job: Path,
-        path: Path,
+        crawl: WatchedCrawl,
         *,
         say: Callable[[str], None] = lambda line: None,
+        warn: Callable[[str], None] = lambda line: None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        self._job, self._path, self._say, self._environment = job, path, say, environment
+        self._crawl, self._files, self._environment = crawl, crawl.files, environment
+        self._say, self._warn = say, warn
         self._unsaved: AlertState | None = None
         """The state, if the disk had no room for it."""
         self._senders: dict[str, threading.Thread] = {}
@@ -77,32 +104,28 @@ class Watch:
         self._suspects: tuple[float, Sequence[TrapSuspect]] = 0.0, ()
 
     def __repr__(self) -> str:
-        return f"<Watch over {self._job}>"
+        return f"<Watch over {self._crawl.job}>"
 
     def look(self, patience: float | None = None) -> list[AlertChange]:
         """Look at the crawl, and begin the attempts that are due; return what has begun and ended.
 
         Attempts are waited for, but no longer than `patience`: what comes of others is written down by the next look.
-        Nothing is done while another watcher looks. Raises FrontierError if the frontier cannot be read.
+        Nothing is done while another watcher looks. Raises FrontierError if the crawl cannot be looked at, except if
+        partitions do not answer, which is a condition.
         """
         with self._alone() as alone:
             if not alone:
                 return []
-            with JobOperator(self._job, self._path) as operator:
-                settings, crawl, seen = operator.settings.alerts, operator.settings.crawl, self._observed(operator)
-            state = self._unsaved or alert_state.read(self._job) or AlertState()
+            state = self._state()
+            settings, seen = self._seen(state)
             if patience is None:
                 self._wait(None)
             self._write_down(state)
-            now, new = seen.standing.now, alert_conditions.sample(seen)
-            state.samples = alert_conditions.sampled(settings, state.samples, new)
-            past = state.samples if state.samples[-1] is new else [*state.samples, new]
-            state.raised, changes = alert_conditions.look(settings, state.raised, past, seen)
-            state.looked = now
+            changes = _note_conditions(state, settings.alerts, seen)
             for change in changes:
-                state.deliveries += _deliveries(settings, change)
-                self._note(settings, change)
-            begun = self._begun(settings, crawl, state, now)
+                state.deliveries += _deliveries(settings.alerts, change)
+                self._note(settings.alerts, change)
+            begun = self._begun(settings.alerts, settings.crawl, state, seen.now)
             self._save(state)
             for thread in begun:
                 thread.start()
@@ -113,14 +136,14 @@ class Watch:
 
     def waits(self) -> float | None:
         """Return the seconds until the next attempt is due; None if none is to be made, or its sink is being told."""
-        state = self._unsaved or alert_state.read(self._job) or AlertState()
+        state = self._unsaved or alert_state.read(self._files) or AlertState()
         due = [one.due for one in state.deliveries if one.done is None and one.sink not in self._senders]
         return max(min(due) - time.time(), 0.0) if due else None
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
         """Hold the lock of the state within the block, if no other watcher has it."""
-        file = LockFile(self._job / _LOCK, create=True)
+        file = LockFile(self._files.lock, create=True)
         try:
             try:
                 file.lock(0)
@@ -131,13 +154,34 @@ class Watch:
         finally:
             file.close()
 
-    def _observed(self, operator: JobOperator) -> Observed:
-        head = operator.head()
-        top, suspects = self._top_spender(operator), self._trap_suspects(operator)
-        return Observed(head.standing, head.verdict, _free(self._job), top, suspects)
+    def _state(self) -> AlertState:
+        """Return the state so far. A damaged file is kept under another name."""
+        with suppress(OSError):
+            if (sentence := alert_state.set_aside(self._files)) is not None:
+                self._warn(clean(sentence))
+        return self._unsaved or alert_state.read(self._files) or AlertState()
 
-    def _top_spender(self, operator: JobOperator) -> TopSpender | None:
-        if operator.settings.alerts.queue_share is None:
+    def _seen(self, state: AlertState) -> tuple[Settings, Observed | Unanswered]:
+        """Look at the crawl; return the settings of its alerts, and what was seen."""
+        known = self._crawl.settings
+        try:
+            with self._crawl.opened() as operator:
+                settings = known or operator.settings
+                head = operator.head()
+                top, suspects = self._top_spender(operator, settings), self._trap_suspects(operator, settings)
+                if not operator.missing:
+                    free = free_by_disk(self._crawl.folders)
+                    return settings, Observed(head.standing, head.verdict, free, top, suspects)
+                sentence = operator.unanswered()
+        except ConnectionLost as error:  # no partition answers
+            if known is None:
+                raise
+            settings, sentence = known, str(error)
+        now = time.time()
+        return settings, Unanswered(now, state.unanswered or now, sentence, over=state.over)
+
+    def _top_spender(self, operator: CrawlOperator, settings: Settings) -> TopSpender | None:
+        if settings.alerts.queue_share is None:
             return None
         now = time.time()
         if now - self._top[0] >= _TOP_EVERY:
@@ -145,11 +189,13 @@ class Watch:
             total = sum(one.spent for one in found)
             first = max(found, key=lambda one: one.spent, default=None)
             top = None if first is None or not total else TopSpender(first.queue, first.spent / total, total)
+            if operator.missing:
+                return None
             self._top = now, top
         return self._top[1]
 
-    def _trap_suspects(self, operator: JobOperator) -> Sequence[TrapSuspect]:
-        if operator.settings.alerts.trap is None:
+    def _trap_suspects(self, operator: CrawlOperator, settings: Settings) -> Sequence[TrapSuspect]:
+        if settings.alerts.trap is None:
             return ()
         now = time.time()
         if now - self._suspects[0] >= _SUSPECTS_EVERY:
@@ -157,6 +203,8 @@ class Watch:
                 Selection([state for state in QueueState if state is not QueueState.RETIRED]), _MOST_SUSPECTS
             )
             suspects = [TrapSuspect(one.queue, one.score, one.evidence[0].text) for one in found]
+            if operator.missing:
+                return ()
             self._suspects = now, suspects
         return self._suspects[1]
 
@@ -167,8 +215,8 @@ class Watch:
         self._say(line)
         if settings.log:
             with suppress(OSError):  # the sinks are told nevertheless
-                make_folder(self._job / "logs", like=self._job)
-                with (self._job / "logs" / LOG).open("a", encoding="utf-8", errors="replace") as file:
+                make_folder(self._files.log.parent, like=self._files.state.parent)
+                with self._files.log.open("a", encoding="utf-8", errors="replace") as file:
                     file.write(f"{line}\n")
 
     def _save(self, state: AlertState) -> None:
@@ -177,7 +225,7 @@ class Watch:
         state.deliveries = sorted([*done, *waiting], key=lambda one: one.time)
         self._unsaved = state
         with suppress(OSError):  # a full disk is what an alert may be about
-            with atomic_file(self._job / alert_state.FILE) as file:
+            with atomic_file(self._files.state) as file:
                 file.write(msgspec.json.format(msgspec.json.encode(state), indent=1))
             self._unsaved = None
 
@@ -205,7 +253,7 @@ class Watch:
         for number, one in enumerate(due, 1):
             one.attempts += 1
             try:
-                alert_delivery.deliver(sink, alert_delivery.payload(crawl, str(self._job), one), self._environment)
+                alert_delivery.deliver(sink, alert_delivery.payload(crawl, self._crawl.job, one), self._environment)
             except NotDelivered as failure:
                 one.error, one.due = str(failure), time.time() + FIRST_WAIT * 2 ** (one.attempts - 1)
                 if failure.final or one.attempts >= TRIES:
@@ -236,6 +284,21 @@ class Watch:
                     one.attempts, one.due, one.done, one.error = tried.attempts, tried.due, tried.done, tried.error
                 some = True
         return some
+
+
+def _note_conditions(state: AlertState, settings: AlertSettings, seen: Observed | Unanswered) -> list[AlertChange]:
+    """Bring the state up to what was seen of the crawl; return what has changed."""
+    past: Sequence[CrawlSample] = ()
+    if isinstance(seen, Observed):
+        new = alert_conditions.sample(seen)
+        state.samples = alert_conditions.sampled(settings, state.samples, new)
+        past = state.samples if state.samples[-1] is new else [*state.samples, new]
+        state.over, state.unanswered = alert_conditions.is_over(seen), 0.0
+    else:
+        state.unanswered = seen.since
+    state.raised, changes = alert_conditions.look(settings, state.raised, past, seen)
+    state.looked = seen.now
+    return changes
 
 
 def _due(state: AlertState, now: float) -> dict[str, list[AlertDelivery]]:
@@ -286,18 +349,6 @@ def _deliveries(settings: AlertSettings, change: AlertChange) -> Iterator[AlertD
                 about=change.about,
                 due=change.time,
             )
-
-
-def _free(job: Path) -> dict[str, int]:
-    """Return the free bytes of each disk that a job writes to, by the first of its folders on it."""
-    found: dict[str, int] = {}
-    disks = set[int]()
-    for folder in (job / "frontier", job, job / "logs", job / "warcs"):
-        with suppress(OSError):
-            if (disk := folder.stat().st_dev) not in disks:
-                disks.add(disk)
-                found[os.fspath(folder)] = shutil.disk_usage(folder).free
-    return found
 
 
 def unreadable(error: FrontierError) -> str:

@@ -3,7 +3,8 @@
 Each file is applied by the command for its kind, in a process of its own, which gives its commands to the crawl as any
 other process does: a list of a million URLs holds nothing up. A file that is being applied when the process ends stays,
 and is applied again by the next run: URIs are known by then, and adjustments set the same values. Links are not
-followed: results quote lines that are refused, so whoever may write into the folder could read any file of the user.
+followed, neither in place of a file nor of a folder: results quote lines that are refused, so those who may write into
+the folder could read any file of the user, and write results elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any, NamedTuple
 from budgetfrontier.core.units import format_time
 from budgetfrontier.reports.action_results import ACTION, DONE, ERROR, RESULT
 from budgetfrontier.reports.format import clean, counted
-from budgetfrontier.storage.modes import make_folder
+from budgetfrontier.storage.modes import make_folder_no_link
 from budgetfrontier.storage.whole_files import atomic_file
 from budgetfrontier.tools.cli.exits import EXIT_CODES, OK
 
@@ -109,7 +110,7 @@ class ActionDirectory:
 
     async def _watch(self) -> None:
         try:
-            make_folder(self._folder, like=self._job)
+            make_folder_no_link(self._folder, like=self._job)
         except OSError as error:
             self._warn(f"files for actions are not taken: {error}")
             return
@@ -151,7 +152,8 @@ class ActionDirectory:
             return
         began = time.time()
         try:
-            make_folder(self._done, like=self._folder)
+            make_folder_no_link(self._folder, like=self._job)
+            make_folder_no_link(self._done, like=self._folder)
             ran = await self._run(name, command)
             self._tell(name, ran, self._put_away(name, stamp, ran, began))
         except OSError as error:

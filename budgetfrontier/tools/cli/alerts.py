@@ -1,22 +1,26 @@
-"""The command `alerts`: which conditions hold and who was told, a watch over a job, and a test of the sinks."""
+"""The command `alerts`: which conditions hold and who was told, a watch over a crawl, and a test of the sinks."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.tools.cli import common, exits
-from budgetfrontier.tools.cli.common import Commands, add_command, add_job
+from budgetfrontier.tools.cli.common import ClusterUrl, Commands, add_command, add_job
 from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
-    from budgetfrontier.reports.alert_state import AlertState
+    from budgetfrontier.reports.alert_state import AlertFiles, AlertState
+    from budgetfrontier.reports.operators import CrawlOperator
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.tools.alerting.watching import Watch, WatchedCrawl
 
 COLUMNS = ("condition", "level", "since", "told", "text")
 DELIVERY_COLUMNS = ("time", "condition", "raised", "sink", "attempts", "delivered", "error", "text")
@@ -28,12 +32,21 @@ def register(commands: Commands) -> None:
         commands,
         "alerts",
         alerts,
-        "list the alerts that are raised, watch a job, or test where alerts go",
+        "list the alerts that are raised, watch a crawl, or test where alerts go",
         more="The section `alerts` of the configuration says which conditions are told, and to whom; `crawl` has a "
         "process that watches it. Another one with --watch notices also that the whole machine of a crawl was "
-        "restarted, or that nobody has started it again: conditions are told once, whoever notices them first.",
+        "restarted, or that nobody has started it again: conditions are told once, by the watcher that notices them "
+        "first. For a crawl in partitions, give --state and --config: no worker watches it.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
+    parser.add_argument(
+        "--config", type=Path, default=None, metavar="FILE",
+        help="of a crawl in partitions: the settings of its workers, with the section `alerts`",
+    )  # fmt: skip
+    parser.add_argument(
+        "--state", type=Path, default=None, metavar="FILE",
+        help="of a crawl in partitions: where its alerts are kept; the lock and the log are beside it",
+    )  # fmt: skip
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--deliveries", action="store_true", help="list what was sent to each sink, and what failed")
     what.add_argument(
@@ -45,32 +58,28 @@ def register(commands: Commands) -> None:
         help="send an alert to this sink, or to each, and exit with 1 if one was not delivered",
     )  # fmt: skip
     common.add_format(parser)
-    parser.set_defaults(usage=parser.error)
+    parser.set_defaults(cluster_only=("token_file", "tls_ca", "config", "state"))
 
 
 def alerts(args: argparse.Namespace) -> int:
-    """List alerts; or watch a job, or test its sinks."""
-    path = common.frontier_path(args.job)
+    """List alerts; or watch a crawl, or test its sinks."""
     if args.test is not None:
         return _test(args)
     if args.watch or args.once:
-        from budgetfrontier.tools.alerting.watching import Watch
-
-        watch = Watch(args.job, path, say=say)
-        if args.once:
-            watch.look()
-            return exits.OK
-        return _watch(args, watch)
+        return _watch(args)
     from budgetfrontier.reports.alert_state import AlertState, damage, read
 
-    state = read(args.job)
+    files = _files(args)
+    state = read(files)
     if args.deliveries:
         rows: Iterator[tuple[Any, ...]] = _deliveries(args, state or AlertState())
         common.write_rows(args, rows, DELIVERY_COLUMNS, drop=("text", "attempts"))
     else:
         common.write_rows(args, _raised(args, state or AlertState()), COLUMNS, drop=("told",))
-    if (sentence := damage(args.job)) is not None:
+    if (sentence := damage(files)) is not None:
         note(sentence)
+    elif state is None and isinstance(args.job, ClusterUrl):
+        note(f"nobody has watched this crawl with --state {files.state} yet: `alerts --watch` does")
     elif state is None:
         note(
             "nobody has watched this job yet: `crawl` does if its configuration has `alerts`, and `alerts JOB --watch`"
@@ -80,12 +89,62 @@ def alerts(args: argparse.Namespace) -> int:
     return exits.OK
 
 
-def _watch(args: argparse.Namespace, watch: Any) -> int:
-    """Look again and again. A look that fails is printed; the next one may succeed."""
-    from budgetfrontier.tools.alerting.watching import PATIENCE, unreadable
+def _files(args: argparse.Namespace) -> AlertFiles:
+    """Return the files of the alerts of a job, or those of a crawl in partitions that --state names."""
+    from budgetfrontier.reports.alert_state import AlertFiles
 
-    with common.job_operator(args) as operator:
-        every = operator.settings.alerts.every
+    if not isinstance(args.job, ClusterUrl):
+        common.frontier_path(args.job)
+        return AlertFiles.of_job(args.job)
+    if args.state is None:
+        args.parser.error("a crawl in partitions has no folder for its alerts: give --state FILE")
+    return AlertFiles.beside(args.state)
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    """Return the settings of a job as it was last crawled, or those of a crawl in partitions in --config."""
+    if not isinstance(args.job, ClusterUrl):
+        with common.job_operator(args) as operator:
+            return operator.settings
+    if args.config is None:
+        args.parser.error("alerts of a crawl in partitions are in the settings of its workers: give --config FILE")
+    settings = common.read_settings(args.config)
+    from budgetfrontier.connections import crawl_at
+
+    crawl_at(args.job, settings.crawl)  # it may be that of another crawl
+    return settings
+
+
+def _crawl(args: argparse.Namespace, settings: Settings) -> WatchedCrawl:
+    """Return the crawl that is watched."""
+    from budgetfrontier.tools.alerting.watching import WatchedCrawl, watched_job
+
+    if not isinstance(args.job, ClusterUrl):
+        return watched_job(args.job, common.frontier_path(args.job))
+    from budgetfrontier.cluster.cluster_operator import ClusterOperator
+    from budgetfrontier.connections import shown
+    from budgetfrontier.tools.cli import clusters
+
+    @contextmanager
+    def opened() -> Iterator[CrawlOperator]:
+        with clusters.connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca) as owners:
+            yield ClusterOperator(owners)
+
+    return WatchedCrawl(shown(str(args.job)), _files(args), opened, settings=settings)
+
+
+def _watch(args: argparse.Namespace) -> int:
+    """Look once, or again and again. A look that fails is printed; the next one may succeed."""
+    from budgetfrontier.tools.alerting.watching import PATIENCE, Watch, unreadable
+
+    settings = _settings(args)
+    watch: Watch = Watch(_crawl(args, settings), say=say, warn=note)
+    if isinstance(args.job, ClusterUrl) and (settings.alerts.disk_below or settings.alerts.disk_full_within):
+        note("the disks of workers are not known here: disk_below and disk_full_within are not watched")
+    if args.once:
+        watch.look()
+        return exits.OK
+    every = settings.alerts.every
     while True:
         try:
             watch.look(PATIENCE)
@@ -97,22 +156,23 @@ def _watch(args: argparse.Namespace, watch: Any) -> int:
 
 def _test(args: argparse.Namespace) -> int:
     """Send an alert to a sink, or to each."""
+    from budgetfrontier.connections import shown
     from budgetfrontier.settings.alert_sinks import name_of
     from budgetfrontier.tools.alerting.alert_delivery import NotDelivered
     from budgetfrontier.tools.alerting.watching import send_test
 
-    with common.job_operator(args) as operator:
-        settings = operator.settings
+    settings = _settings(args)
     known = {name_of(sink): sink for sink in settings.alerts.sinks}
     if args.test and args.test not in known:
-        args.usage(f"there is no sink {args.test!a}; there are {', '.join(known) or 'none'}")
+        args.parser.error(f"there is no sink {args.test!a}; there are {', '.join(known) or 'none'}")
     if not known:
-        raise FrontierError("the configuration of this job names no sink: write some under `alerts.sinks`, and crawl")
+        then = "" if isinstance(args.job, ClusterUrl) else ", and crawl"
+        raise FrontierError(f"the configuration of this crawl names no sink: write some under `alerts.sinks`{then}")
     code = exits.OK
     for name, sink in known.items():
         if args.test in ("", name):
             try:
-                send_test(sink, settings.crawl, os.fspath(args.job))
+                send_test(sink, settings.crawl, shown(str(args.job)))
                 say(f"{name}: delivered")
             except NotDelivered as failure:
                 code = exits.ERROR

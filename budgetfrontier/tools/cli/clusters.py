@@ -24,9 +24,9 @@ RETRY_FOR = 5.0
 """Seconds for which a command looks for the owner of any partition."""
 
 COMMANDS = (
-    "adjust", "audit", "compare", "dead-letters", "delete", "explain", "forget", "import", "leases", "partitions",
-    "pause", "queue", "queues", "report", "resume", "retire", "set-queue", "sheet", "snooze", "statuses", "terminate",
-    "traps", "undo", "unretire", "wake",
+    "adjust", "alerts", "audit", "compare", "dead-letters", "delete", "explain", "forget", "import", "leases",
+    "partitions", "pause", "queue", "queues", "report", "resume", "retire", "set-queue", "sheet", "snooze", "statuses",
+    "terminate", "traps", "undo", "unretire", "wake",
 )  # fmt: skip
 """The commands that work on a crawl in partitions."""
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from budgetfrontier.core.units import format_size
 from budgetfrontier.errors import StorageFull
+from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.whole_files import try_lock
 
@@ -37,11 +38,11 @@ def place(size: int, copies: int, *, memory: int | None = None) -> CopyPlace:
     """
     needed = copies * max(GROWTH * size, _LEAST)
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
-        free = min(shutil.disk_usage(MEMORY).free, _available())
+        free = min(free_bytes(MEMORY), _available())
         if needed <= (free // 2 if memory is None else min(memory, free)):
             return CopyPlace(MEMORY, needed, free)
     folder = Path(tempfile.gettempdir())
-    free = shutil.disk_usage(folder).free
+    free = free_bytes(folder)
     if needed > free:
         raise StorageFull(
             f"a simulation may need {format_size(needed)} for its copies of the frontier, and {folder} has "

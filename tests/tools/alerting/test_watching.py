@@ -13,9 +13,10 @@ import pytest
 
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.reports import alert_state
+from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.storage.file_locks import LockFile
 from budgetfrontier.tools.alerting import watching
-from budgetfrontier.tools.alerting.watching import Watch
+from budgetfrontier.tools.alerting.watching import Watch, watched_job
 from tests.crawler.process import forked_main, started
 from tests.crawler.site import Site, linking
 from tests.forked import ForkedProcess
@@ -24,6 +25,9 @@ from tests.tools.alerting.receivers import Hook, served
 from tests.tools.cli.conftest import Cli, cli
 
 __all__ = ["cli"]
+
+
+FILE = "alerts.json"
 
 
 @pytest.fixture
@@ -51,7 +55,7 @@ def told(hook: Hook) -> list[tuple[str, bool]]:
 
 
 def watch(job: Path) -> Watch:
-    return Watch(job, job / "frontier")
+    return Watch(watched_job(job, job / "frontier"))
 
 
 def test_what_begins_and_what_ends_is_told_once_whoever_watches(job: Path, hook: Hook, cli: Cli) -> None:
@@ -88,7 +92,7 @@ def test_an_alert_is_tried_again_and_given_up_at_last(
 ) -> None:
     hook.status = 500
     watch(job).look()
-    state = alert_state.read(job)
+    state = alert_state.read(AlertFiles.of_job(job))
     assert state is not None
     [one] = state.deliveries
     assert (one.attempts, one.done, one.error) == (1, None, "answered with 500")
@@ -108,7 +112,7 @@ def test_an_alert_is_tried_again_and_given_up_at_last(
 
 
 def _make_due(job: Path) -> None:
-    path = job / alert_state.FILE
+    path = job / FILE
     state = json.loads(path.read_text())
     for one in state["deliveries"]:
         one["due"] = 0
@@ -134,7 +138,7 @@ def test_a_sink_that_hangs_delays_neither_looks_nor_other_sinks(tmp_path: Path, 
         assert len(hanging.posted) == 1
     one.look()
     assert told(hook) == [("paused", True), ("paused", False)]
-    state = alert_state.read(job)
+    state = alert_state.read(AlertFiles.of_job(job))
     assert state is not None
     assert [(each.raised, each.attempts) for each in state.deliveries if each.sink == "hangs"] == [
         (True, 1), (False, 0),
@@ -170,18 +174,29 @@ def test_a_sink_that_will_never_take_it_is_asked_once(job: Path, hook: Hook, mon
 
 
 def test_without_room_for_the_state_nothing_is_told_twice(job: Path, hook: Hook) -> None:
-    (job / alert_state.FILE).mkdir()
+    (job / FILE).mkdir()
     one = watch(job)
     assert len(one.look()) == 1 and one.look() == []
     assert told(hook) == [("paused", True)]
 
 
 def test_a_state_that_cannot_be_read_is_told_and_begins_anew(job: Path, hook: Hook, cli: Cli) -> None:
-    (job / alert_state.FILE).write_text("{")
+    (job / FILE).write_text("{")
     said = cli("alerts", job).err
-    assert "alerts.json cannot be read: the next look begins anew" in said and "nobody has watched" not in said
-    assert "alerts.json cannot be read" in cli("report", job).out
-    assert len(watch(job).look()) == 1 and watch(job).look() == []
+    assert "alerts.json is damaged: the next look keeps it under another name" in said
+    assert "nobody has watched" not in said
+    assert "alerts.json is damaged" in cli("report", job).out
+    (job / f"{FILE}.damaged-1").mkdir()
+    answer = cli("alerts", job, "--once")
+    assert "RAISED paused" in answer.out and "was damaged, and is now alerts.json.damaged-2: " in answer.err
+    assert (job / f"{FILE}.damaged-2").read_text() == "{"
+    assert watch(job).look() == [] and "damaged" not in cli("report", job).out
+
+
+def test_a_state_that_may_not_be_read_is_not_moved(job: Path, cli: Cli) -> None:
+    (job / FILE).mkdir()
+    assert "alerts.json cannot be read: Is a directory" in cli("alerts", job).err
+    assert len(watch(job).look()) == 1 and os.listdir(job / FILE) == []
 
 
 def test_a_sink_is_told_only_of_its_conditions(tmp_path: Path, hook: Hook) -> None:
@@ -219,7 +234,7 @@ def test_the_test_of_the_sinks(job: Path, hook: Hook, cli: Cli) -> None:
     assert (answer.code, answer.out) == (1, "ops: not delivered: answered with 503\n")
     answer = cli("alerts", job, "--test", "opps")
     assert answer.code == 2 and "there is no sink 'opps'; there are ops" in answer.err
-    assert alert_state.read(job) is None
+    assert not (job / FILE).exists()
 
 
 def test_a_job_without_sinks(tmp_path: Path, cli: Cli) -> None:
@@ -248,7 +263,7 @@ def test_a_crawl_that_is_killed_and_one_that_is_finished_are_told(tmp_path: Path
         alerts = settings(hook, every="100ms")["alerts"]
         with started(site, tmp_path, "http://a.test/", alerts=alerts) as process:
             until(lambda: site.hits.total() > 1, process)
-            until((tmp_path / "job" / alert_state.FILE).exists, process)
+            until((tmp_path / "job" / FILE).exists, process)
             process.kill()
             process.wait()
             until(lambda: told(hook))
@@ -267,7 +282,7 @@ def test_a_signal_to_all_processes_ends_only_the_crawl_at_first(tmp_path: Path, 
         alerts = settings(hook, every="100ms", no_process=0)["alerts"]
         with started(site, tmp_path, "http://a.test/", alerts=alerts) as process:
             until(lambda: site.hits.total() > 1, process)
-            until((tmp_path / "job" / alert_state.FILE).exists, process)
+            until((tmp_path / "job" / FILE).exists, process)
             for child in _children(process.pid):
                 os.kill(child, signal.SIGTERM)
             process.send_signal(signal.SIGTERM)

@@ -148,6 +148,23 @@ def test_links_folders_and_pipes_are_named_and_not_taken(site: Site, config: Pat
     assert sorted(os.listdir(action)) == ["a.urls", "b.seeds", "c.urls", "d.seeds", "done", "e.adjust.yaml"]
 
 
+@pytest.mark.parametrize("name", ["action", "action/done"])
+def test_a_link_in_place_of_a_folder_is_not_followed(
+    site: Site, config: Path, job: Path, tmp_path: Path, cli: Cli, name: str
+) -> None:
+    """Files would be taken from another folder, or their results written there."""
+    other = tmp_path / "other"
+    other.mkdir()
+    if name == "action":
+        (job / name).rmdir()
+    (job / name).symlink_to(other)
+    (job / "action" / "a.urls").write_text("http://c.test/\n")
+    answer = cli("crawl", config, "--job", job)
+    assert answer.code == 0 and "c.test/" not in site.hits
+    assert f"a link is not followed: put a folder in its place: '{job / name}'" in answer.err
+    assert os.listdir(other) == (["a.urls"] if name == "action" else [])
+
+
 @pytest.mark.parametrize("name", ["a.urls", "a.seeds", "a.adjust.yaml"])
 def test_a_file_that_has_become_a_link_is_not_read(job: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Somebody may replace it between the look into the folder and its command."""

@@ -11,6 +11,7 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlState, Process, Summary
 from budgetfrontier.reports import adjustment_outcomes, alert_state
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
+from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.kinds import KINDS, WITH_SINCE
 from budgetfrontier.reports.operators import AuditRow, CrawlOperator
@@ -325,8 +326,9 @@ def labels(job: ConsoleJob, parameters: LimitParameters) -> Listing[LabelTotals]
 
 def alerts(job: ConsoleJob, parameters: NoParameters) -> Listing[AlertItem]:
     """Return the alerts that are raised, as of the last look at the job, which is `as_of`: null if there was none."""
-    state = alert_state.read(job.folder)
-    note = alert_state.damage(job.folder) or ("" if state else "nobody has watched this job yet")
+    files = AlertFiles.of_job(job.folder)
+    state = alert_state.read(files)
+    note = alert_state.damage(files) or ("" if state else "nobody has watched this job yet")
     rows = [
         AlertItem(
             name, about.level, about.since, about.text,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
 from budgetfrontier.rules.forecasts import Forecast, binding
 from budgetfrontier.rules.rates import lasts
 from budgetfrontier.rules.verdict import Verdict, verdict
+from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.report import BloomUse, bloom_use
 from budgetfrontier.storage.standing import standing
@@ -96,7 +96,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
 def _storage(job: ConsoleJob, bloom: BloomUse | None) -> Iterator[tuple[str, str]]:
     """Yield the sizes of the frontier's file, of the rest of the disk, and of the Bloom filter if it has one."""
     yield "file", format_size((job.path / "data.mdb").stat().st_size)
-    yield "free on disk", format_size(shutil.disk_usage(job.path).free)
+    yield "free on disk", format_size(free_bytes(job.path))
     if bloom:
         share = percent(bloom.recorded / bloom.expected)
         yield "Bloom filter", f"{share} of {bloom.expected:,} URIs; its error is {bloom.error:.1e}"
