@@ -27,6 +27,7 @@ from budgetfrontier.cluster.inspection import (
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
+from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import over_time, trap_list
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
@@ -496,6 +497,10 @@ class ClusterOperator:
             self.owners.not_applied(left) if left else "",
             f"refused by {merging.named_partitions(errors)}: {next(iter(errors.values()))}" if errors else "",
         )
+
+    def schedule(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Schedule the URIs of a command, each in its partition; the audit has nothing of it. Returns the counts."""
+        return structs.asdict(self.owners.frontier.schedule_many(map(uri_from, args["uris"])))
 
     def check_letters(self, ids: Sequence[Any]) -> None:
         """Raise FrontierError if an id is that of no dead letter."""

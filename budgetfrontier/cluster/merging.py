@@ -11,7 +11,7 @@ import msgspec
 
 from budgetfrontier.cluster.partition_progress import PartitionProgress as Partition
 from budgetfrontier.cluster.summed_totals import merged_summary
-from budgetfrontier.core.model import CrawlState, Process, Run, Summary
+from budgetfrontier.core.model import CrawlState, Process, Run, Summary, Tally
 from budgetfrontier.core.units import counted
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
@@ -241,6 +241,11 @@ def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, 
         return merged_effect(effects)
     if "states" in effects[0]:
         return merged_selected(effects)
+    if command == "schedule":
+        tally = Tally()
+        for one in effects:
+            tally.add(Tally(**one))
+        return msgspec.structs.asdict(tally)
     if command in ("delete", "forget", "replay", "drop"):
         first = [url for one in effects for url in one.get("first", ())]
         return added(effects) | ({"first": first[:_FIRST]} if first else {})

@@ -10,8 +10,8 @@ from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import Undoing
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal, replicable
-from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.commands.adjustment import promise
+from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
 from budgetfrontier.reports.operators import AdjustmentRow, OperatorCommand
@@ -35,25 +35,40 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
     if op == "undo":
         states, _ = undoable(owners, read_name(str(args["id"])), force=bool(args.get("force")))
         return merging.merged_result(op, states)
-    if op not in ("delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
+    if op not in ("schedule", "delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
     args = _as_asked(owners, op, args)
     if (error := refusal(op, args)) is not None:
         raise error
-    if args.get("ids") is not None:
-        return merging.merged_result(op, _dry_runs_of_letters(owners, op, args))
+    if (parts := _parts(owners, args)) is not None:
+        return merging.merged_result(op, _dry_runs_of_parts(owners, op, args, parts))
     found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=replicable(op, args))
     if not found:
         raise ConnectionLost(owners.without_owner(owners.missing))
     return merging.merged_result(op, [*found.values()])
 
 
-def _dry_runs_of_letters(owners: CrawlOwners, op: str, args: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the effects that a command on some dead letters would have on their partitions."""
+def _dry_runs_of_parts(
+    owners: CrawlOwners, op: str, args: dict[str, Any], parts: Mapping[int, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the effects that the parts of a command would have on their partitions."""
     return [
-        owners.ask_one(number, "dry_run", dict[str, Any], op=op, args=replicable(op, args | {"ids": ids}))
-        for number, ids in _by_partition(args["ids"]).items()
+        owners.ask_one(number, "dry_run", dict[str, Any], op=op, args=replicable(op, args | part))
+        for number, part in parts.items()
     ]
+
+
+def _parts(owners: CrawlOwners, args: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
+    """Return the dead letters or the URIs that a command names, by their partitions; None if it names none."""
+    if args.get("ids") is not None:
+        return {number: {"ids": ids} for number, ids in _by_partition(args["ids"]).items()}
+    if not args.get("uris"):
+        return None
+    found: dict[int, dict[str, Any]] = {}
+    for one in args["uris"]:
+        number = owners.partition_of_uri(uri_from(one))
+        found.setdefault(number, {"uris": []})["uris"].append(one)
+    return found
 
 
 def _by_partition(ids: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
@@ -80,14 +95,9 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with --for-good")
     if op == "discard":
         raise FrontierError(f"{NOTHING_KEPT}: there is nothing to discard")
-    if args.get("ids") is not None:
-        letters = _by_partition(args["ids"])
-        return SteeringPlan(args | {"ids": None}, {at: {"ids": ids} for at, ids in letters.items()}, letters.keys())
-    if op == "forget" and args.get("uris"):
-        urls: dict[int, list[str]] = {}
-        for url in args["uris"]:
-            urls.setdefault(owners.partition_of_uri(CrawlUri(url)), []).append(url)
-        return SteeringPlan(args | {"uris": []}, {at: {"uris": part} for at, part in urls.items()}, urls.keys())
+    if (parts := _parts(owners, args)) is not None:
+        rest: dict[str, Any] = {"uris": []} if args.get("ids") is None else {"ids": None}
+        return SteeringPlan(args | rest, parts, parts.keys())
     return SteeringPlan(args, to=_concerned(owners, op, args))
 
 

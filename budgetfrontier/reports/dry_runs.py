@@ -14,6 +14,7 @@ from budgetfrontier.engine.commands import (
     forgetting,
     preview,
     queue_commands,
+    scheduling,
     state_preview,
     undo_checks,
 )
@@ -41,6 +42,8 @@ def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, 
         return deletion.preview(view, args)
     if op == "forget":
         return forgetting.preview(view, args)
+    if op == "schedule":
+        return scheduling.preview(view, args)
     if op in _OF_LETTERS:
         return dead_letters.preview(view, args)
     if op in _OF_QUEUE:

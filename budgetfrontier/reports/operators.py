@@ -12,9 +12,10 @@ import msgspec
 
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
 from budgetfrontier.errors import FrontierError, SettingsError
+from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.matching import queue_test
+from budgetfrontier.settings.matching import parse_match, queue_test
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.view import PendingUri
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from budgetfrontier.storage.series import Busiest
 
 _T = TypeVar("_T")
+_MOST_NAMES = 10
 Where = Callable[[AuditEntry], bool]
 """The test of an audit entry."""
 
@@ -151,6 +153,21 @@ class NoSuchQueue(FrontierError):
         super().__init__(f"there is no queue {key!a}{meant or ';'} `{listing}` lists them")
         self.meant = meant
         """The end of a sentence that asks whether another one was meant; "" if none is near."""
+
+
+def unknown_queues(operator: CrawlOperator, match: str | None) -> str:
+    """Return the sentence on keys that a pattern lists and no queue has; "" if there are none.
+
+    In a crawl in partitions none are looked up.
+    """
+    unknown = []
+    for key in parse_match(match).keys if match is not None and operator.path is not None else ():
+        try:
+            operator.key_of(key)
+        except NoSuchQueue:
+            unknown.append(clean(key))
+    more = f", ...and {len(unknown) - _MOST_NAMES:,} more" if len(unknown) > _MOST_NAMES else ""
+    return f"no queue: {', '.join(unknown[:_MOST_NAMES])}{more}; check the spelling" if unknown else ""
 
 
 class CrawlOperator(Protocol):

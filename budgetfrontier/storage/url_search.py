@@ -69,6 +69,26 @@ def is_known(view: View, url: str) -> bool:
     except InvalidUrl:
         return False
     fingerprint = uris.fingerprint(_canonicalization(view.settings()[0].frontier)(href))
+    return _in_tables(view, fingerprint)
+
+
+def recognizer(view: View) -> Callable[[CrawlUri], tuple[bytes, bool]]:
+    """Return the function for the fingerprint of a URI, and whether it is known. Raises CorruptFrontier.
+
+    The function raises InvalidUrl and PolicyError. A Bloom filter is read once.
+    """
+    frontier = view.settings()[0].frontier
+    canonical, row = _canonicalization(frontier), meta.read_filter(view.txn, view.db[keys.META])
+    bloom = None if row is None or view.folder is None else bloom_file.read(view.folder, row, frontier.bloom)
+
+    def recognized(uri: CrawlUri) -> tuple[bytes, bool]:
+        fingerprint = duplicates.fingerprint_of(uri, uris.parse(uri.url), canonical)
+        return fingerprint, _in_tables(view, fingerprint) or (bloom is not None and fingerprint in bloom)
+
+    return recognized
+
+
+def _in_tables(view: View, fingerprint: bytes) -> bool:
     return any(view.txn.get(fingerprint, db=view.db[table]) is not None for table in (keys.SEEN, keys.URLS))
 
 

@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from budgetfrontier import Settings
+from budgetfrontier import Outcome, Settings
 from budgetfrontier.cluster import crawl_owners, worker
 from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import OperatorCommand
@@ -195,5 +196,47 @@ def test_the_api_answers_and_takes_commands(console: Any) -> None:
         ]
         status, text, _ = await do(f"{base}/undo", body={"id": 7, "reason": "x"})
         assert status == 409, text
+
+    console(scenario)
+
+
+def test_the_api_imports_forgets_and_takes_dead_letters_of_partitions(console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        base = f"{PREFIX}/jobs/test"
+
+        async def given(name: str, **body: Any) -> dict[str, Any]:
+            status, text, _ = await do(f"{base}/{name}", body=body | {"reason": "x"})
+            found = json.loads(text)
+            assert status == 200, found
+            return dict(found)
+
+        urls = ["https://h1.test/0", "https://h2.test/new", "https://h3.test/new"]
+        shown = await given("import", urls=urls, dry_run=True)
+        done = await given("import", urls=urls)
+        assert shown["effect"] == done["effect"] and (shown["dry_run"], done["id"]) == (True, None)
+        assert (done["effect"]["added"], done["effect"]["duplicate"]) == (2, 1)
+
+        async def known() -> dict[str, Any]:
+            shown = await given("forget", urls=[*urls, "https://h2.test/none"], dry_run=True)
+            return dict(shown["effect"])
+
+        while await known() != {"forgotten": 3, "waiting": 0, "unknown": 1}:  # owners tell what they have committed
+            await asyncio.sleep(0.05)
+        assert (await given("forget", urls=urls))["effect"]["forgotten"] == 3
+        for lease in operator.frontier.lease(2):
+            operator.frontier.finish(lease, Outcome.DEAD, reason="poison")
+        letters: list[Any] = []
+        while len(letters) < 2:
+            letters = [str(name) for name, _ in ClusterOperator(operator).dead_letters().rows]
+            await asyncio.sleep(0.05)
+        status, text, _ = await do(f"{base}/drop", body={"ids": letters[:1], "reason": "x"})
+        assert status == 409 and "cannot be undone" in text
+        status, text, _ = await do(f"{base}/replay", body={"ids": ["0/99"], "reason": "x"})
+        assert status == 409 and "no dead letter 0/99" in text
+        status, text, _ = await do(f"{base}/replay", body={"ids": [1], "reason": "x"})
+        assert status == 400 and "no id of a dead letter here" in text
+        assert (await given("replay", ids=letters[:1], dry_run=True))["effect"]["dead_letters"] == 1
+        assert (await given("replay", ids=letters[:1]))["error"] is None
+        assert (await given("drop", ids=letters[1:], for_good=True))["error"] is None
 
     console(scenario)

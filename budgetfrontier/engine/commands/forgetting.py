@@ -7,6 +7,7 @@ fingerprint, or the number of URLs that were processed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from budgetfrontier.core.model import CrawlUri
@@ -17,10 +18,12 @@ from budgetfrontier.engine.commands.selection import ChosenUrls, check_match, ch
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.rules.duplicates import objection_to_forgetting
+from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import Progress, UrlRow, decode_url
 from budgetfrontier.storage.removed import Look
 from budgetfrontier.storage.uri_values import expand
+from budgetfrontier.storage.url_search import recognizer
 from budgetfrontier.storage.view import View
 
 _PASSED = 10  # rows that are passed over in the time in which one is forgotten, or less
@@ -48,17 +51,10 @@ def step(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
     """Forget the next URLs; return whether these were the last. O(limit). Raises FrontierError and PolicyError."""
-    frontier = kernel.tables.in_force.frontier
-    if why := objection_to_forgetting(frontier.duplicates):
-        raise FrontierError(why)
+    _check_frontier(kernel.tables.in_force.frontier, args)
     kernel.tables.pending.settle()
     if args.get("uris") is not None:
         found, done = _named(kernel, admitter, args, progress, limit)
-    elif kernel.tables.urls is None:
-        raise FrontierError(
-            "this frontier keeps fingerprints and no URLs (`frontier.keep_urls`): a pattern finds none of them; "
-            "`budgetfrontier forget` reads the URLs of crawl.log"
-        )
     else:
         found, done = _matching(kernel, args, progress, limit)
     if not args.get("for_good"):
@@ -74,6 +70,17 @@ def step(
         admitter.forget(fingerprint)
     progress.effect["forgotten"] += len(found)
     return done
+
+
+def _check_frontier(frontier: FrontierSettings, args: dict[str, Any]) -> None:
+    """Raise FrontierError for a frontier that cannot forget, or that knows no URLs by a pattern."""
+    if why := objection_to_forgetting(frontier.duplicates):
+        raise FrontierError(why)
+    if args.get("uris") is None and not frontier.keep_urls:
+        raise FrontierError(
+            "this frontier keeps fingerprints and no URLs (`frontier.keep_urls`): a pattern finds none of them; "
+            "`budgetfrontier forget` reads the URLs of crawl.log"
+        )
 
 
 def _named(
@@ -124,8 +131,14 @@ def _matching(
 
 
 def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    """Return how many URLs that a frontier keeps a command would forget, and how many stay that wait. O(URLs kept)."""
+    """Return how many URLs a command would forget, how many stay that wait, and how many are not known.
+
+    O(URLs kept), or O(URLs given).
+    """
     check(args)
+    _check_frontier(view.settings()[0].frontier, args)
+    if args.get("uris") is not None:
+        return _preview_of_named(view, map(uri_from, args["uris"]))
     chosen, names = ChosenUrls(args), dict[int, str]()
     effect = {"forgotten": 0, "waiting": 0, "unknown": 0}
     for _, value in view.items(keys.URLS):
@@ -133,4 +146,21 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
         name = names.get(row.queue) or names.setdefault(row.queue, view.queue_by_id(row.queue).queue)
         if chosen.test(expand(row.url, name), name):
             effect["waiting" if row.waits else "forgotten"] += 1
+    return effect
+
+
+def _preview_of_named(view: View, given: Iterable[str | CrawlUri]) -> dict[str, Any]:
+    effect, recognized, found = {"forgotten": 0, "waiting": 0, "unknown": 0}, recognizer(view), set[bytes]()
+    for one in given:
+        try:
+            fingerprint, known = recognized(one if isinstance(one, CrawlUri) else CrawlUri(one))
+        except InvalidUrl:
+            effect["unknown"] += 1
+            continue
+        row = view.txn.get(fingerprint, db=view.db[keys.URLS])
+        if row is not None and decode_url(row).waits:
+            effect["waiting"] += 1
+        elif fingerprint not in found:
+            effect["forgotten" if known else "unknown"] += 1
+            found |= {fingerprint} if known else set()
     return effect

@@ -15,7 +15,10 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.undo_bury import note_numbers
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError, InvalidUrl
+from budgetfrontier.rules.duplicates import NOOP
 from budgetfrontier.storage.records import Progress
+from budgetfrontier.storage.url_search import recognizer
+from budgetfrontier.storage.view import View
 
 _decode_uri = msgspec.msgpack.Decoder(CrawlUri).decode
 
@@ -73,6 +76,29 @@ def _ask_policies(admitter: Admitter, batch: list[str | CrawlUri]) -> None:
 
 def _is_forced(given: str | CrawlUri) -> TypeGuard[CrawlUri]:
     return isinstance(given, CrawlUri) and given.force is True
+
+
+def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    """Return how many URIs a command would add, and how many are known or INVALID; `full` is 0. O(URIs).
+
+    Limits that would leave no room for some are not looked at.
+    """
+    check(args)
+    tally, found, recognized = Tally(), set[bytes](), recognizer(view)
+    remembers = view.settings()[0].frontier.duplicates != NOOP
+    for given in map(uri_from, args["uris"]):
+        uri = given if isinstance(given, CrawlUri) else CrawlUri(given)
+        try:
+            fingerprint, known = recognized(uri)
+        except InvalidUrl as error:
+            tally.refuse(error.reason)
+            continue
+        if remembers and not uri.force and (known or fingerprint in found):
+            tally.duplicate += 1
+            continue
+        tally.added += 1
+        found |= set() if uri.force else {fingerprint}
+    return _counts(tally)
 
 
 def mark_seen(

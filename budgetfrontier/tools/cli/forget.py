@@ -64,7 +64,7 @@ def forget(args: argparse.Namespace, operator: CrawlOperator) -> int:
     effect, code = Counter[str](), OK
     for details in _details(args, operator):
         if args.dry_run:
-            effect.update(operator.dry_run("forget", details) if "match" in details else _counted(details))
+            effect.update(operator.dry_run("forget", details))
             continue
         applied, failed = give(args, operator, "forget", details | for_good.details(args))
         code = max(code, failed)
@@ -76,10 +76,6 @@ def forget(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if args.dry_run:
         note("dry run: nothing was changed")
     return code
-
-
-def _counted(details: dict[str, Any]) -> dict[str, int]:
-    return {"forgotten": len(details["uris"])}
 
 
 def _details(args: argparse.Namespace, operator: CrawlOperator) -> Iterator[dict[str, Any]]:

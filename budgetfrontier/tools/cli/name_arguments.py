@@ -34,20 +34,11 @@ def queue_to_show(
 
 
 def note_unknown(operator: CrawlOperator, match: str | None) -> None:
-    """Print the keys that a pattern lists and no queue has. In a crawl in partitions none are looked up."""
-    from budgetfrontier.reports.format import clean
-    from budgetfrontier.reports.operators import NoSuchQueue
-    from budgetfrontier.settings.matching import parse_match
+    """Print the keys that a pattern lists and no queue has."""
+    from budgetfrontier.reports.operators import unknown_queues
 
-    unknown = []
-    for key in parse_match(match).keys if match is not None and operator.path is not None else ():
-        try:
-            operator.key_of(key)
-        except NoSuchQueue:
-            unknown.append(clean(key))
-    if unknown:
-        more = f", ...and {len(unknown) - _MOST_NAMES:,} more" if len(unknown) > _MOST_NAMES else ""
-        note(f"no queue: {', '.join(unknown[:_MOST_NAMES])}{more}; check the spelling")
+    if told := unknown_queues(operator, match):
+        note(told)
 
 
 def nobody(who: str, people: Collection[str]) -> FrontierError:

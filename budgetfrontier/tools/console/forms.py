@@ -205,6 +205,14 @@ def until(text: str) -> float:
         raise BadRequest(f"Snooze for how long? Give {DURATION.text}, not {error}.") from None
 
 
+def duration(name: str, text: str) -> float:
+    """Return the seconds of a duration. Raises BadRequest."""
+    try:
+        return read_duration(text)
+    except ValueError as error:
+        raise BadRequest(f"{name}: expected {DURATION.text}, got {error}") from None
+
+
 def _ids(form: Form) -> dict[str, Any]:
     """Return the dead letters that are ticked, or all for a reason, or all."""
     if form.get("which") == "all":

@@ -153,7 +153,7 @@ class ConsoleJob:
             # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
             if process.returncode is None and order.dry_run:
                 with suppress(ProcessLookupError):
-                    process.kill()
+                    process.terminate()
                 await process.wait()
 
     def since(self, asked: SubmittedCommand, shown: SteerLine) -> Since:

@@ -149,8 +149,12 @@ class PartitionedJob(ConsoleJob):
         try:
             with self._steering:
                 operator = ClusterOperator(self._steered_by())
-                if order.op == "delete" and not order.args.get("for_good"):
+                if order.op in ("delete", "drop") and not order.args.get("for_good"):
                     raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
+                if order.args.get("ids") is not None:
+                    operator.check_letters(order.args["ids"])
+                if order.op == "schedule" and not order.dry_run:
+                    return SteerLine(done=1.0, effect=operator.schedule(order.args) | _unanswered(operator))
                 if order.dry_run:
                     seen = [str(row.id) for row in _newest(operator)]
                     effect = operator.dry_run(order.op, order.args)

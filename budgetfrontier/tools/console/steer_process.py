@@ -7,8 +7,10 @@ frontier to change it. The order comes on the standard input; lines of JSON go t
 from __future__ import annotations
 
 import json
+import math
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,12 @@ import msgspec
 
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import CommandInProgress, FrontierError
-from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.reports.operators import OperatorCommand, unknown_queues
+from budgetfrontier.rules.simulation import SimulationRequest
 from budgetfrontier.tools.job_operator import JobOperator
+
+SIMULATE = "simulate"
+"""The order of a simulation, which is no command: it changes nothing."""
 
 
 class SteerOrder(msgspec.Struct):
@@ -40,6 +46,8 @@ class SteerLine(msgspec.Struct, omit_defaults=True):
     error: str = ""
     in_progress: bool = False
     """Whether the engine has begun the command, and will end it."""
+    note: str = ""
+    """A sentence on names in the command that name nothing."""
     last_command: int = 0
     """The id of the newest entry of the audit that a dry run has seen."""
     seen: list[str] = []
@@ -54,17 +62,38 @@ def main(frontier: Path) -> None:
     order = _decode(sys.stdin.buffer.read())
     operator = JobOperator(frontier, frontier, timeout=order.timeout, progress=_say_done)
     try:
+        if order.op == SIMULATE:
+            _say(SteerLine(done=1.0, effect=_simulated(operator, order.args)))
+            return
         if order.dry_run:
             last = next((row.entry.id for row in operator.audit().rows), 0)
-            _say(SteerLine(done=1.0, effect=operator.dry_run(order.op, order.args), last_command=last))
+            effect = operator.dry_run(order.op, order.args)
+            note = unknown_queues(operator, order.args.get("match"))
+            _say(SteerLine(done=1.0, effect=effect, note=note, last_command=last))
             return
         applied = operator.apply(OperatorCommand(order.op, order.args, order.who or whoami(), order.reason))
         assert applied.entry is not None
-        _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(applied.entry)))
+        note = unknown_queues(operator, order.args.get("match"))
+        _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(applied.entry), note=note))
     except CommandInProgress as error:
         _say(SteerLine(done=1.0, error=str(error), in_progress=True))
     except (FrontierError, OSError) as error:
         _say(SteerLine(done=1.0, error=str(error)))
+
+
+def _simulated(operator: JobOperator, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the results of a simulation, and sentences about them. SIGTERM ends it, and its copies are removed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    change = [(args["match"], args["set"])] if "set" in args else []
+    asked = SimulationRequest(changes=change, **{name: args[name] for name in ("fetchers", "most", "seed", "seconds")})
+    notes: list[str] = []
+
+    def say_steps(done: Sequence[tuple[int, float]]) -> None:
+        _say_done(min(max(n / asked.most, seconds / (asked.seconds or math.inf)) for n, seconds in done))
+
+    found = operator.simulate(asked, say=notes.append, steps=say_steps)
+    named = zip(("today", "proposed"), found, strict=False)
+    return {name: one.plain() for name, one in named} | {"notes": notes}
 
 
 def _say_done(share: float) -> None:

@@ -14,7 +14,7 @@ from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import NotThere
-from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
+from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder
 
 AT_ONCE = 2
 """Dry runs of all jobs, and commands of one job, that run at a time; others wait."""
@@ -60,8 +60,8 @@ class Task:
 
     @property
     def has_shown(self) -> bool:
-        """Whether this is a dry run that has ended with an effect."""
-        return self.dry_run and self.ended.is_set() and self.step.effect is not None
+        """Whether this is a dry run of a command that has ended with an effect."""
+        return self.asked.op != SIMULATE and self.dry_run and self.ended.is_set() and self.step.effect is not None
 
     async def run(self, places: asyncio.Semaphore) -> None:
         """Carry the task out as soon as there is a place for it."""
@@ -94,20 +94,30 @@ class Tasks:
 
     def __init__(self) -> None:
         self._dry_runs = asyncio.Semaphore(AT_ONCE)
+        self._simulations = asyncio.Semaphore(1)
         # One for each crawl: a crawl that hangs keeps only its own commands from their turns.
         self._commands: dict[ConsoleJob, asyncio.Semaphore] = {}
         self._tasks: dict[str, Task] = {}
-        self._running: dict[asyncio.Task[None], ConsoleJob] = {}
+        self._running: dict[asyncio.Task[None], Task] = {}
 
     def begin(self, task: Task) -> None:
         """Begin a task."""
         while len(self._tasks) >= _KEPT:
-            del self._tasks[next(iter(self._tasks))]
+            oldest = next((one.id for one in self._tasks.values() if one.ended.is_set()), next(iter(self._tasks)))
+            del self._tasks[oldest]
         self._tasks[task.id] = task
-        commands = self._commands.setdefault(task.job, asyncio.Semaphore(AT_ONCE))
-        running = asyncio.create_task(task.run(self._dry_runs if task.dry_run else commands))
-        self._running[running] = task.job
+        running = asyncio.create_task(task.run(self._places(task)))
+        self._running[running] = task
         running.add_done_callback(self._ended)
+
+    def _places(self, task: Task) -> asyncio.Semaphore:
+        if task.asked.op == SIMULATE:
+            return self._simulations
+        return self._dry_runs if task.dry_run else self._commands.setdefault(task.job, asyncio.Semaphore(AT_ONCE))
+
+    def simulation(self, job: ConsoleJob) -> Task | None:
+        """Return the simulation of a job that has not ended, if there is one."""
+        return next((one for one in self._running.values() if one.job is job and one.asked.op == SIMULATE), None)
 
     def _ended(self, running: asyncio.Task[None]) -> None:
         self._running.pop(running, None)
@@ -130,7 +140,7 @@ class Tasks:
 
     def waiting(self, job: ConsoleJob) -> int:
         """Return the number of tasks of a job that have not ended."""
-        return sum(one is job for one in self._running.values())
+        return sum(one.job is job for one in self._running.values())
 
     async def end(self) -> None:
         """End all dry runs, and wait for commands."""

@@ -27,6 +27,7 @@ from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import BadRequest, NotThere, ServiceUnavailable
+from budgetfrontier.tools.console.steer_process import SIMULATE
 from budgetfrontier.tools.console.steering import WAITING_TASKS, Task, Tasks
 
 _PATIENCE = 10.0
@@ -111,9 +112,11 @@ class Api:
         body = await _body(resource.parameters, request)
         asked: SubmittedCommand = resource.answer(job, body)
         check_role(session, asked)
-        task = Task(job, asked, who_of(request), dry_run=getattr(body, "dry_run", False), back="")
+        task = Task(job, asked, who_of(request), dry_run=asked.op == SIMULATE or body.dry_run, back="")
         if self._tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable
+        if asked.op == SIMULATE and self._tasks.simulation(job) is not None:
+            return problem(409, "A simulation of this job is running: a job has one at a time.")
         self._tasks.begin(task)
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):

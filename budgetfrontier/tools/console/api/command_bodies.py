@@ -9,12 +9,15 @@ import msgspec
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, QueueState
 from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.reports.operators import LetterId
+from budgetfrontier.rules.simulation import MOST_FETCHES
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import NoParameters, described
 from budgetfrontier.tools.console.forms import LONGEST_REASON, MOST, SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import BadRequest
+from budgetfrontier.tools.console.steer_process import SIMULATE
 from budgetfrontier.tools.console.steering import Task
 from budgetfrontier.tools.importers import lists
 
@@ -22,8 +25,9 @@ _Reason = Annotated[str, described("why, for the audit", min_length=1, max_lengt
 _Keys = Annotated[list[str], described("keys of queues, in the place of `match`", max_length=MOST)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
-_Ids = Annotated[list[_Number], msgspec.Meta(max_length=MOST)]
-_Letters = Annotated[_Ids | None, described("ids of dead letters; null: all")]
+_Ids = Annotated[list[_Number | str], msgspec.Meta(max_length=MOST)]
+_Letters = Annotated[_Ids | None, described("ids of dead letters, as `dead-letters` has them; null: all")]
+_Urls = Annotated[list[str], described("http and https URLs", min_length=1, max_length=MOST)]
 
 
 class CommandBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -101,11 +105,37 @@ class DropBody(ReplayBody, forbid_unknown_fields=True, kw_only=True):
     for_good: Annotated[bool, described("keep nothing for `undo`: needs the role admin")] = False
 
 
-class ImportBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The body of `import`: URLs to schedule. The effect counts those added, duplicate, full and invalid."""
+class ForgetBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `forget`: URLs, or a pattern in frontiers with `keep_urls`, that are no longer known as seen."""
 
-    urls: Annotated[list[str], described("http and https URLs", min_length=1, max_length=MOST)]
-    reason: _Reason
+    urls: _Urls | None = None
+    match: Annotated[str, described("a pattern as in `adjust`, in the place of `urls`; *: all")] = ""
+    pattern: Annotated[str, described("with `match`: a regular expression that is found in the URL")] = ""
+    for_good: Annotated[bool, described("keep nothing for `undo`: needs the role admin")] = False
+
+
+class SimulateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The body of `simulate`: the crawl as it is, and with `set` beside it as it would be.
+
+    Its effect has both as `today` and `proposed`, and in `notes` sentences about them. It changes nothing. A job has
+    one simulation at a time, which ends with the console.
+    """
+
+    set: Annotated[dict[str, Any], described("settings as in an override: {queue_total_budget: 500}")] = {}
+    match: Annotated[str, described("with `set`: for which URIs, as in `adjust`")] = "*"
+    until: Annotated[str, described("the simulated time, such as 12h, or finish")] = "finish"
+    fetchers: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
+    max_fetches: Annotated[int, described("it ends after so many fetches", ge=1, le=MOST_FETCHES)] = MOST_FETCHES
+    seed: Annotated[_Number, described("draw others")] = 0
+
+
+class ImportBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `import`: URLs to schedule. The effect counts those added, duplicate, full and invalid.
+
+    A dry run does not look at limits that would leave no room for some.
+    """
+
+    urls: _Urls
     seeds: Annotated[bool, described("they are seeds")] = False
     force: Annotated[bool, described("schedule also those that were seen before")] = False
 
@@ -114,7 +144,8 @@ class CommandResult(msgspec.Struct, kw_only=True):
     """A command that was given, or its dry run.
 
     `effect` is what it has changed, or would change. As long as it has not `ended`, `done` is the share that is, and
-    `task` the name under which `commands` shows it again. `id` is that of its entry in the audit.
+    `task` the name under which `commands` shows it again. `id` is that of its entry in the audit, null for a dry run,
+    and for an import into partitions. `note` is a sentence on names in it that name nothing.
     """
 
     task: str
@@ -126,6 +157,7 @@ class CommandResult(msgspec.Struct, kw_only=True):
     done: float
     id: int | str | None = None
     effect: dict[str, Any] | None = None
+    note: str = ""
     error: str | None = None
     """Why it was refused, or why its end is not known."""
 
@@ -137,7 +169,7 @@ def result_of(task: Task, parameters: NoParameters | None = None) -> CommandResu
     return CommandResult(
         task=task.id, command=asked.op, args=asked.args, reason=asked.reason, dry_run=task.dry_run,
         ended=task.ended.is_set() and not step.in_progress, done=step.done, id=entry.get("id"),
-        effect=entry.get("effect", step.effect), error=step.error or None,
+        effect=entry.get("effect", step.effect), note=step.note, error=step.error or None,
     )  # fmt: skip
 
 
@@ -220,24 +252,55 @@ def delete(job: ConsoleJob, body: DeleteBody) -> SubmittedCommand:
 
 def replay(job: ConsoleJob, body: ReplayBody) -> SubmittedCommand:
     """Schedule dead letters again."""
-    return SubmittedCommand("replay", _letters(body), body.reason)
+    return SubmittedCommand("replay", _letters(job, body), body.reason)
 
 
 def drop(job: ConsoleJob, body: DropBody) -> SubmittedCommand:
     """Forget dead letters."""
-    return SubmittedCommand("drop", _letters(body) | _for_good(body), body.reason)
+    return SubmittedCommand("drop", _letters(job, body) | _for_good(body), body.reason)
 
 
-def _for_good(body: DeleteBody | DropBody) -> dict[str, bool]:
+def forget(job: ConsoleJob, body: ForgetBody) -> SubmittedCommand:
+    """Let URLs be scheduled again when they are found. Raises BadRequest unless they are given in one way."""
+    if (body.urls is None) is not bool(body.match) or (body.pattern and not body.match):
+        raise BadRequest("forget what? Give `urls`, or `match`, which `pattern` may narrow")
+    if body.urls is not None:
+        args: dict[str, Any] = {"uris": body.urls}
+    else:
+        args = {"match": with_kind(body.match)} | ({"pattern": body.pattern} if body.pattern else {})
+    return SubmittedCommand("forget", args | _for_good(body), body.reason)
+
+
+def simulate(job: ConsoleJob, body: SimulateBody) -> SubmittedCommand:
+    """Simulate how the crawl goes on. Raises BadRequest for settings that cannot be changed."""
+    if body.match != "*" and not body.set:
+        raise BadRequest("match: it is for `set`: which URIs the settings are for")
+    change = forms.adjustment(body.match, body.set) if body.set else {}
+    asked: dict[str, Any] = {"fetchers": body.fetchers, "most": body.max_fetches, "seed": body.seed}
+    asked["seconds"] = None if body.until == "finish" else forms.duration("until", body.until)
+    return forms.without_code(SubmittedCommand(SIMULATE, change | asked, ""))
+
+
+def _for_good(body: DeleteBody | DropBody | ForgetBody) -> dict[str, bool]:
     return {"for_good": True} if body.for_good else {}
 
 
-def _letters(body: ReplayBody) -> dict[str, Any]:
+def _letters(job: ConsoleJob, body: ReplayBody) -> dict[str, Any]:
     chosen = {"match": with_kind(body.match)} if body.match else {}
     chosen |= {"why": body.why} if body.why else {}
     if body.ids == [] or (body.ids and chosen):
         raise BadRequest("which dead letters? Give their `ids`, or null for all, or for those of `match` and `why`")
-    return {"ids": None if body.ids is None else sorted(body.ids)} | chosen
+    return {"ids": None if body.ids is None else sorted(letter_id(job, one) for one in body.ids)} | chosen
+
+
+def letter_id(job: ConsoleJob, given: int | str) -> int | LetterId:
+    """Return the id of a dead letter: a number, in partitions PARTITION/ID. Raises BadRequest for another."""
+    partition, slash, number = str(given).partition("/")
+    if job.is_folder and isinstance(given, int):
+        return given
+    if not job.is_folder and slash and all(one.isascii() and one.isdigit() for one in (partition, number)):
+        return LetterId(int(partition), int(number))
+    raise BadRequest(f"ids: {str(given)[:40]!a} is no id of a dead letter here; `dead-letters` lists them")
 
 
 def schedule(job: ConsoleJob, body: ImportBody) -> SubmittedCommand:

@@ -23,6 +23,7 @@ from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
+from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import (
     MOST_ROWS,
     LimitParameters,
@@ -32,7 +33,7 @@ from budgetfrontier.tools.console.api import (
     described,
 )
 from budgetfrontier.tools.console.api.made_by_commands import from_command
-from budgetfrontier.tools.console.api.time_resources import left_out, length_of
+from budgetfrontier.tools.console.api.time_resources import left_out
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import adjustments as adjustments_page
 from budgetfrontier.tools.console.pages import audit as audit_page
@@ -294,7 +295,7 @@ def report(job: ConsoleJob, parameters: ReportParameters) -> Listing[dict[str, A
         raise BadRequest(f"since: the report {parameters.kind} is as of now; {', '.join(WITH_SINCE)} take it")
     words = ["--kind", parameters.kind, "--limit", str(parameters.limit)]
     if parameters.since:
-        length_of(parameters.since)
+        forms.duration("since", parameters.since)
         words += ["--since", parameters.since]
     found = from_command(job, "report", *words)
     return Listing(rows=found["rows"], note=as_sentence(found["unknown"] or ""))

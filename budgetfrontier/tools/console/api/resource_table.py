@@ -141,8 +141,13 @@ RESOURCES = (
     _command("wake", "end the wait of queues", commands.QueueBody, commands.on_queues("wake")),
     _command("set-queue", "give queues an interval or a limit", commands.SetQueueBody, commands.set_queue),
     _command("delete", "delete URIs", commands.DeleteBody, commands.delete),
-    _command("replay", "schedule dead letters again", commands.ReplayBody, commands.replay, of_partitions=False),
-    _command("drop", "forget dead letters", commands.DropBody, commands.drop, of_partitions=False),
-    _command("import", "schedule URLs", commands.ImportBody, commands.schedule, of_partitions=False),
+    _command("replay", "schedule dead letters again", commands.ReplayBody, commands.replay),
+    _command("drop", "forget dead letters", commands.DropBody, commands.drop),
+    _command("forget", "let URLs that were seen be scheduled again", commands.ForgetBody, commands.forget),
+    _command("import", "schedule URLs", commands.ImportBody, commands.schedule),
+    _command(
+        "simulate", "simulate how the crawl goes on, also with other settings",
+        commands.SimulateBody, commands.simulate, of_partitions=False,
+    ),
 )  # fmt: skip
 """All resources."""

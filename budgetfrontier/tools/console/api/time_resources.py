@@ -12,11 +12,11 @@ from budgetfrontier.core.units import counted
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.crawl_comparison import Comparison, NoSuchRun, compared_runs
 from budgetfrontier.rules.rates import Rate
-from budgetfrontier.settings.values import DURATION, read_duration
+from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import LimitParameters, Listing, NoParameters, described
 from budgetfrontier.tools.console.api.made_by_commands import from_command
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.query import BadRequest, NotThere
+from budgetfrontier.tools.console.query import NotThere
 from budgetfrontier.tools.console.rendering import as_sentence
 
 
@@ -129,23 +129,15 @@ def runs(job: ConsoleJob, parameters: LimitParameters) -> Listing[Run]:
 
 def rates(job: ConsoleJob, parameters: TimeParameters) -> Listing[RateItem]:
     """Return the rate of each figure, as `report --kind rates` does."""
-    now, length = time.time(), length_of(parameters.since)
+    now, length = time.time(), forms.duration("since", parameters.since)
     happened = job.look(lambda operator: operator.between(now - over_time.earliest(length), now))
     rows = [RateItem(*row) for row in over_time.rate_rows(happened, now, length)]
     return Listing(rows=rows, note=as_sentence(over_time.rates_known(happened, now, length)))
 
 
-def length_of(since: str) -> float:
-    """Return the seconds of a duration. Raises BadRequest."""
-    try:
-        return read_duration(since)
-    except ValueError as error:
-        raise BadRequest(f"since: expected {DURATION.text}, got {error}") from None
-
-
 def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:
     """Return the queues that spent most in a time."""
-    now, length = time.time(), length_of(parameters.since)
+    now, length = time.time(), forms.duration("since", parameters.since)
     found = job.look(lambda operator: operator.busiest(now - length, now))
     return Listing(
         rows=[BusyItem(*row) for row in over_time.busiest_rows(found)], note=as_sentence(over_time.busiest_known(found))

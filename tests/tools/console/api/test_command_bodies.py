@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from budgetfrontier.tools.console.api.command_bodies import CommandResult
 from budgetfrontier.tools.console.api.openapi import ApiProblem
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.named_tokens import NamedTokens, Role
+from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from tests.engine_process import running_engine
 from tests.forked import begin_forked
 from tests.tools.console.conftest import Client, jobs_at
@@ -111,6 +113,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "replay": {"ids": None},
     "drop": {"ids": None, "for_good": True},
     "import": {"urls": ["http://new.test/", "http://capped.test/1"], "seeds": True},
+    "forget": {"urls": ["http://dead.test/", "http://none.test/"]},
     "terminate": {},
 }
 """A body of each command that a job without `keep_urls` or adjustments carries out, in an order in which all apply."""
@@ -121,7 +124,7 @@ def test_each_command_is_carried_out(job: Path) -> None:
         return {name: await caller.give(name, body | {"reason": name}) for name, body in BODIES.items()}
 
     results = called(job, act, Role.ADMIN)
-    assert {one.name for one in COMMANDS} == BODIES.keys() | {"withdraw", "set-queue"}
+    assert {one.name for one in COMMANDS} == BODIES.keys() | {"withdraw", "set-queue", "simulate"}
     found = {entry.reason: entry for entry in entries(job)[1:]}
     assert {name: entry.error for name, entry in found.items()} == dict.fromkeys(BODIES)
     assert {entry.who for entry in found.values()} == {"alice"}
@@ -180,9 +183,89 @@ def test_queues_uris_and_dead_letters_are_selected_by_pattern_state_and_reason(j
     assert deleted.effect["deleted"] == 3 and replayed.effect["first"] == ["http://dead.test/"]
 
 
+def test_names_that_name_nothing_are_said(job: Path) -> None:
+    async def act(caller: Caller) -> list[CommandResult]:
+        body = {"queues": ["named.test", "nmed.test"], "reason": "x"}
+        found = [await caller.give("unretire", body | {"dry_run": True}), await caller.give("unretire", body)]
+        return [*found, await caller.give("retire", {"match": "*", "reason": "x", "dry_run": True})]
+
+    assert [one.note for one in called(job, act)] == ["no queue: nmed.test; check the spelling"] * 2 + [""]
+
+
+def test_dry_runs_of_import_and_forget_tell_what_then_happens(job: Path) -> None:
+    urls = ["http://new.test/", "http://new.test/#top", "http://capped.test/1", "http://dead.test/"]
+
+    async def act(caller: Caller) -> list[Any]:
+        found = []
+        for name in ("import", "forget", "import"):
+            body = {"urls": urls, "reason": "x"}
+            found.append((await caller.give(name, body | {"dry_run": True})).effect)
+            found.append((await caller.give(name, body)).effect)
+        return found
+
+    effects = called(job, act)
+    assert effects[0] == effects[1] == {"added": 1, "duplicate": 3, "full": 0, "invalid": 0, "reasons": {}}
+    counts = [{name: one[name] for name in ("forgotten", "waiting", "unknown")} for one in effects[2:4]]
+    assert counts == [{"forgotten": 3, "waiting": 0, "unknown": 0}] * 2
+    assert effects[4] == effects[5] and effects[5]["added"] == 3
+
+
+def test_a_simulation_changes_nothing_and_its_result_is_asked_for(job: Path) -> None:
+    async def act(caller: Caller) -> CommandResult:
+        body = {"set": {"queue_total_budget": 50}, "match": "domain:capped.test", "max_fetches": 100}
+        found: CommandResult = await caller.give("simulate", body)
+        return found
+
+    found = called(job, act)
+    assert found.dry_run and found.error is None and found.done == 1.0 and found.effect is not None
+    assert found.effect["today"]["fetches"] + 3 == found.effect["proposed"]["fetches"]
+    assert any("may be needed" in one for one in found.effect["notes"])
+    assert [entry.command for entry in entries(job)] == ["retire"]
+
+
+def test_a_job_has_one_simulation_at_a_time_and_it_ends_with_the_console(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+
+    async def steered(self: ConsoleJob, order: SteerOrder) -> AsyncIterator[SteerLine]:
+        yield SteerLine(done=0.25)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(order.op)
+
+    monkeypatch.setattr(api_routes, "_PATIENCE", 0.0)
+    monkeypatch.setattr(ConsoleJob, "steer", steered)
+
+    async def act(caller: Caller) -> tuple[Any, str]:
+        async with caller.client.post(f"{PREFIX}/jobs/job/simulate", json={}, headers=caller.headers) as answer:
+            assert answer.status == 202
+            place = answer.headers["Location"]
+        await asyncio.sleep(0)
+        async with caller.client.get(place, headers=caller.headers) as answer:
+            found = await answer.json()
+        refused: ApiProblem = await caller.give("simulate", {}, status=409)
+        return found, refused.detail
+
+    found, words = called(job, act)
+    assert (found["ended"], found["done"]) == (False, 0.25) and "one at a time" in words
+    assert ended == ["simulate"]
+
+
 @pytest.mark.parametrize(
     ("name", "body", "status", "words"),
     [
+        ("forget", {"match": "*", "reason": "x"}, 409, "keep_urls"),
+        ("forget", {"match": "*", "reason": "x", "dry_run": True}, 409, "keep_urls"),
+        ("forget", {"urls": ["http://a.test/"], "match": "*", "reason": "x"}, 400, "forget what"),
+        ("forget", {"urls": ["http://a.test/"], "pattern": "a", "reason": "x"}, 400, "forget what"),
+        ("forget", {"urls": ["http://a.test/"], "for_good": True, "reason": "x"}, 403, "role admin"),
+        ("simulate", {"match": "host:a.test"}, 400, "it is for `set`"),
+        ("simulate", {"until": "long"}, 400, "until: expected a duration"),
+        ("simulate", {"set": {"cost_policy": "os:system"}}, 400, "module:name"),
+        ("simulate", {"max_fetches": 10**9}, 400, "max_fetches"),
+        ("replay", {"ids": ["0/1"], "reason": "x"}, 400, "no id of a dead letter here"),
         ("retire", {"queue": "nowhere.test", "reason": "x"}, 409, "there is no queue"),
         ("undo", {"id": 77, "reason": "x"}, 409, "77"),
         ("undo", {"id": "0/1", "reason": "x"}, 400, "entry of the audit"),

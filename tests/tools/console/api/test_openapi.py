@@ -39,7 +39,7 @@ async def steered(self: ConsoleJob, order: SteerOrder) -> AsyncIterator[SteerLin
     """Carry an order out as `ConsoleJob.steer` does, but as a dry run, and without a process."""
     operator = JobOperator(self.folder, self.path, reader=self.reader)
     try:
-        effect = {} if order.op == "schedule" else operator.dry_run(order.op, order.args)
+        effect = {} if order.op == "simulate" else operator.dry_run(order.op, order.args)
         yield SteerLine(done=1.0, effect=effect)
     except FrontierError as error:
         yield SteerLine(done=1.0, error=str(error))
