@@ -26,9 +26,6 @@ class OwnFrontier:
         self._wanted = 0
         """Briefly negative when a cancellation crosses a delivery."""
 
-    def __repr__(self) -> str:
-        return f"<OwnFrontier: {self._wanted} wanted of {self.frontier!r}>"
-
     def want(self, count: int) -> None:
         """Add `count`, which may be negative, to the number of URIs that are wanted."""
         self._wanted += count

@@ -66,9 +66,6 @@ class SharedFrontier:
         self._halted = False
         self._thread = threading.Thread(target=self._wait_for_uris, name=f"leases of {remote!r}", daemon=True)
 
-    def __repr__(self) -> str:
-        return f"<SharedFrontier: {self._wanted} wanted of {self.frontier!r}>"
-
     def want(self, count: int) -> None:
         """Add `count`, which may be negative, to the number of URIs that are wanted."""
         if count:

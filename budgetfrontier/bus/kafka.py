@@ -196,7 +196,7 @@ class KafkaConsumer:
         start: Start | None,
         session: float,
     ) -> None:
-        self._bus, self._stream, self._group = bus, stream, group
+        self._bus, self._stream = bus, stream
         self._bound, self._start = partitions, start
         self._settings = {
             "group.id": _group(stream, group),

@@ -130,9 +130,6 @@ class Heard:
     def __init__(self) -> None:
         self._error: Any = None
 
-    def __repr__(self) -> str:
-        return f"<Heard {self._error}>"
-
     def __call__(self, error: Any) -> None:
         """Keep the first error that gives a reason; refused credentials take precedence."""
         if error.code() == _CODES._AUTHENTICATION or (self._error is None and error.code() != _CODES._ALL_BROKERS_DOWN):

@@ -28,9 +28,6 @@ class Patience:
         self.grace = GRACE
         """Seconds that an operation waits after it."""
 
-    def __repr__(self) -> str:
-        return f"<Patience: {'stopped' if self.stopped is not None else 'as long as an operation may'}>"
-
     def stop(self, *, at_once: bool = False) -> None:
         """Let operations give up soon, or `at_once`, those waiting, too; a handler of a signal may call it."""
         if self.stopped is None:
@@ -54,9 +51,6 @@ class Wait:
 
     def __init__(self, patience: Patience, timeout: float) -> None:
         self._patience, self._began, self._timeout = patience, monotonic(), timeout
-
-    def __repr__(self) -> str:
-        return f"<Wait: {self.left():.1f} s left>"
 
     @property
     def waited(self) -> float:

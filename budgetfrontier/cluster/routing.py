@@ -17,7 +17,6 @@ from budgetfrontier.errors import InvalidUrl, PolicyError, SettingsError
 from budgetfrontier.settings import Settings, policy_factory, sheets
 from budgetfrontier.settings.checks import PRELOADED_IN_PARTITIONS
 
-MOST_PARTITIONS: Final = 4096
 AUTHORITIES: Final = 64 << 10
 """Authorities whose partition is kept in memory."""
 

@@ -42,9 +42,6 @@ class LeaseTable:
         """By id: each lease, and until when it lasts."""
         self._ready: deque[Lease] = deque()
 
-    def __repr__(self) -> str:
-        return f"<LeaseTable: {len(self._ready)} ready, {len(self._held)} in all>"
-
     def __len__(self) -> int:
         return len(self._held)
 

@@ -28,9 +28,6 @@ class UnwrittenResults:
         self._results: list[Result] = []
         self._size = 0
 
-    def __repr__(self) -> str:
-        return f"<UnwrittenResults: {len(self)}, {self._size} bytes>"
-
     def __len__(self) -> int:
         return len(self._results)
 

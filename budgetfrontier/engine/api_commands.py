@@ -24,9 +24,6 @@ class Steering:
         self._guard = guard
         self._delivery = delivery
 
-    def __repr__(self) -> str:
-        return f"<Steering of {self._guard!r}>"
-
     def apply(self, command: Command, number: int) -> AuditEntry:
         """Apply a command as it came from outside; a refusal is in its audit entry."""
         return _entry(self._apply(command, number))

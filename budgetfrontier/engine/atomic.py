@@ -26,9 +26,6 @@ class AtomicBatch:
         self._guard = guard
         self._soon = 0
 
-    def __repr__(self) -> str:
-        return f"<AtomicBatch of {self._guard!r}>"
-
     @property
     def note(self) -> bytes | None:
         """The note to store; None: the one before stays."""

@@ -16,9 +16,6 @@ class Audit:
         self._env = env
         self._counters = counters
 
-    def __repr__(self) -> str:
-        return f"<Audit {self._counters.audit} entries>"
-
     def record(self, entry: AuditEntry) -> None:
         """Add an entry, which gets its number here."""
         self._counters.audit += 1

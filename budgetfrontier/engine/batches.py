@@ -24,9 +24,6 @@ class Batches:
         self._guard = guard
         self._admitter = admitter
 
-    def __repr__(self) -> str:
-        return f"<Batches of {self._admitter!r}>"
-
     def schedule(self, uris: Iterable[str | CrawlUri]) -> Tally:
         """Admit a batch; count the results."""
         return self._count(uris, lambda part, tally: self._admitter.take(part, tally, self._guard.now()))

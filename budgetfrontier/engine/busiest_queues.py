@@ -19,9 +19,6 @@ class BusiestQueues:
         """By cost: the ids of the queues to which attempts were charged since the last commit."""
         self.start()
 
-    def __repr__(self) -> str:
-        return f"<BusiestQueues {len(self._counts)} queues, counts too low by {self._low} at the most>"
-
     def start(self, stored: Busy | None = None) -> None:
         """Continue from the stored counts of this hour, or begin an hour with none."""
         self._counts = dict(stored.counts) if stored else {}

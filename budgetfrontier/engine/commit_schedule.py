@@ -28,9 +28,6 @@ class CommitSchedule:
         self.begin()
         self.begin_interval()
 
-    def __repr__(self) -> str:
-        return f"<CommitSchedule: {self.changes} of {self.most} operations since the last commit>"
-
     def begin(self) -> None:
         """Start counting from zero, after a commit."""
         room = self._env.operations

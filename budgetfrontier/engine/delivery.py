@@ -33,9 +33,6 @@ class Delivery:
         if mailbox is not None:
             mailbox.begin_after(_last_known(self._counters, runner))
 
-    def __repr__(self) -> str:
-        return f"<Delivery of commands up to number {self._counters.command}>"
-
     def read_mailbox(self) -> None:
         """Take the next step of a long command; apply commands posted since the last look, up to the next long one."""
         guard, counters = self._guard, self._counters

@@ -31,9 +31,6 @@ class DiskGuard:
         self._next_look = 0.0
         guard.on_look = self.look
 
-    def __repr__(self) -> str:
-        return f"<DiskGuard of {', '.join(map(str, self._folders)) or 'no folder'}>"
-
     def watch(self, folders: Iterable[Path]) -> None:
         """Look at the disks of further folders, too; those that do not exist are left out at each look."""
         self._folders += folders

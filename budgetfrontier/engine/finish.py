@@ -38,10 +38,6 @@ class Finisher:
         of_end = tables.leases.out, tables.pending.removed.append, tables.busiest.charged
         self._bound = tables, tables.counters, tables.rotation, *of_queues, *of_end
 
-    def __repr__(self) -> str:
-        c = self._tables.counters
-        return f"<Finisher {c.succeeded} succeeded, {c.failed} failed, {c.retried} retried, {self._tables.leases!r}>"
-
     def land(self, lease: Lease, fetch_seconds: float | None, crawl_delay: float | None, now: float) -> None:
         """Let the queue of a lease rest from now on, for its download is over: another of its URIs may go out then."""
         if lease.landed:

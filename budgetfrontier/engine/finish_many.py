@@ -44,9 +44,6 @@ class BatchFinisher:
         self._out = guard.tables.leases.out
         self._finisher = finisher
 
-    def __repr__(self) -> str:
-        return f"<BatchFinisher of {self._finisher!r}>"
-
     def finish(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End leases in order; return those that had already ended. Arguments are checked before anything changes."""
         guard = self._guard

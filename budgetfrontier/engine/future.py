@@ -37,9 +37,6 @@ class FutureTable:
         self.urls: UrlTable | None = None
         """The owner of the table of URLs, as in `PendingTable`."""
 
-    def __repr__(self) -> str:
-        return f"<FutureTable {self._counters.future} URIs, next due at {self.next_due:.0f}{' held' * self.held}>"
-
     def first_due(self) -> float:
         """Return the earliest due time, NEVER if nothing is scheduled."""
         cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])

@@ -43,9 +43,6 @@ class GroupTable:
         self.reached = False
         """Whether a total budget is spent when it is reached, not only when it is exceeded."""
 
-    def __repr__(self) -> str:
-        return f"<GroupTable {self._counters.groups} groups, {self._counters.parked} queues wait for theirs>"
-
     def use(self, grouping: Grouping, *, reached: bool) -> None:
         """Take the limits of groups from other settings from now on."""
         self._grouping, self.reached = grouping, reached

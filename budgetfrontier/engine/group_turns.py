@@ -43,9 +43,6 @@ class GroupTurns:
         self._clip = clip
         self._awake = awake
 
-    def __repr__(self) -> str:
-        return f"<GroupTurns of {self._table!r}>"
-
     # -- the turn of a queue
 
     def stops(self, queue: QueueRecord, uri: CrawlUri, now: float) -> bool:

@@ -115,7 +115,7 @@ class Guard:
     def __repr__(self) -> str:
         if self.closed is not None:
             return f"<Guard {self.tables.env.path} closed: {self.closed}>"
-        return f"<Guard {self.tables.env.path} of thread {self.thread}, {self.commits!r}>"
+        return f"<Guard {self.tables.env.path} of thread {self.thread}>"
 
     def enter(self) -> None:
         """Raise if a call is not allowed; every call begins with this."""

@@ -36,9 +36,6 @@ class History:
         self._ended: list[EndedAttempt] = []
         self._linked: dict[int, tuple[int, int, int]] = {}  # by the id of the lease
 
-    def __repr__(self) -> str:
-        return f"<History {len(self._ended)} attempts not counted yet>"
-
     def linked(self, lease_id: int, links: int, new: int, own: int) -> None:
         """Note the links of a page that were scheduled before its lease ends, for the end of the lease to count."""
         if len(self._linked) >= MOST_ENDED:

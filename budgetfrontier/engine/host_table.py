@@ -22,9 +22,6 @@ class HostTable:
         self._table = env.db[keys.HOSTS]
         self._rows: BoundedCache[str, HostRow | None] = BoundedCache(IN_MEMORY)
 
-    def __repr__(self) -> str:
-        return f"<HostTable {len(self._rows)} hosts in memory>"
-
     def address(self, host: str) -> str | None:
         """Return the IP address of a host, as `uris.host` returns it; None if none is known."""
         try:

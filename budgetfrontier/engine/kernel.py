@@ -39,13 +39,6 @@ class Kernel:
         self.put_again: Callable[[CrawlUri, float], Tally] | None = None
         """Schedules a URI in the one place of its URL (`KnownUrls.put_again`); None without `frontier.keep_urls`."""
 
-    def __repr__(self) -> str:
-        c = self.counters
-        return (
-            f"<Kernel {c.state}: {c.queued} URIs queued, {c.future} for later, {len(self.tables.leases.out)} out, "
-            f"{c.queues} queues{', a command in progress' * self.underway}{', a roll-out' * self.rollout.waiting}>"
-        )
-
     # -- leases
 
     def catch_up(self, now: float) -> None:

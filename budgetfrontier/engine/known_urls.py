@@ -63,9 +63,6 @@ class KnownUrls:
         self._leases: dict[bytes, Lease] = {lease.key: lease for lease in tables.leases.out.values()}
         """By the key of its pending record: each lease; some may have ended."""
 
-    def __repr__(self) -> str:
-        return f"<KnownUrls of {self._urls!r}, {len(self._leases)} leased>"
-
     def leased(self, leases: Sequence[Lease]) -> None:
         """Note leases that are handed out."""
         known = self._leases

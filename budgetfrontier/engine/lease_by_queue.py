@@ -24,9 +24,6 @@ class LeaseByQueue:
         self._left = 0
         """Turns without a lease that this call may still give, those of URIs that are stopped before theirs."""
 
-    def __repr__(self) -> str:
-        return f"<LeaseByQueue of {self._turns!r}>"
-
     def lease(self, leased: list[Lease], queues: int, per_queue: int, ttl: float, now: float, limit: int) -> None:
         """Hand out up to `limit` URIs of up to `queues` queues, each in its turn, until each has `per_queue` out.
 

@@ -26,9 +26,6 @@ class LeaseExpiry:
         self._tables = tables
         self._turns = turns
 
-    def __repr__(self) -> str:
-        return f"<LeaseExpiry of {self._tables.leases!r}>"
-
     def expire(self, now: float) -> None:
         """End leases past their deadlines, `MOST_EXPIRED` at most; their queues join the ring's back."""
         if now >= self._tables.leases.next_expiry:

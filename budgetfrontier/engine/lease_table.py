@@ -36,9 +36,6 @@ class Leases:
         self.calls: list[tuple[int, float]] = []
         """The first id of each call that has leased something since the last commit, and its time."""
 
-    def __repr__(self) -> str:
-        return f"<Leases {len(self.out)} out, {sum(lease.landed for lease in self.out.values())} of them landed>"
-
     @property
     def given_out(self) -> int:
         """The number of leases that this run has given."""

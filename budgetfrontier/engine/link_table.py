@@ -44,9 +44,6 @@ class LinkTable:
         self._grouping = Grouping(())
         self._star = StarSettings()
 
-    def __repr__(self) -> str:
-        return f"<LinkTable ranked {self._counters.rankings} times, {self._pairs} pairs of domains not written>"
-
     def use(self, grouping: Grouping, settings: StarSettings) -> None:
         """Put settings in force: the registered domains are those of the groups."""
         self._grouping, self._star = grouping, settings

@@ -83,9 +83,6 @@ class PendingTable:
         """Records of a run at the most, so that there is room for a run of each active queue."""
         self._share_room()
 
-    def __repr__(self) -> str:
-        return f"<PendingTable {self._counters.queued} queued, {len(self.runs)} runs, {len(self.removed)} to delete>"
-
     # -- heads
 
     def head(self, queue_id: int) -> Record | None:

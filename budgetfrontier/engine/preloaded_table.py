@@ -37,9 +37,6 @@ class PreloadedTable:
         self._outdated: list[PreloadedRow] = []
         """The files whose records are to be removed, and stored anew if the settings still name them."""
 
-    def __repr__(self) -> str:
-        return f"<PreloadedTable of {len(self._rows)} files, {len(self._outdated)} of them to be read or removed>"
-
     # -- look-ups
 
     def value_of(self, path: str, url: str) -> int | None:

@@ -22,9 +22,6 @@ class PriorityUpdates:
         self._tables = tables
         self._busy = busy
 
-    def __repr__(self) -> str:
-        return f"<PriorityUpdates of {self._tables.pending!r}>"
-
     def update(self, fingerprint: bytes, directive: int, priority: int) -> None:
         """Take the directive and the priority of a duplicate. Nothing if its URI is leased, or waits for nothing."""
         tables = self._tables

@@ -45,9 +45,6 @@ class QueueCache:
         self.overfull = False
         """Whether more records are in memory than there is room for: `trim` drops some."""
 
-    def __repr__(self) -> str:
-        return f"<QueueCache {self._counters.queues} queues, {len(self.cache)} in memory, {len(self.dirty)} changed>"
-
     @property
     def has_changed(self) -> bool:
         """Whether any record has changed since the last commit."""

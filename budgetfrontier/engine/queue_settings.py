@@ -24,9 +24,6 @@ class SettingsOfQueues:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def __repr__(self) -> str:
-        return f"<SettingsOfQueues by revision {self._tables.counters.settings_revision}>"
-
     def asked(self, queue: QueueRecord, uri: CrawlUri) -> tuple[QueueSettings, int]:
         """Return the settings in force for a URI of a queue, and the precedence it asks for. Raises PolicyError."""
         in_force = self._tables.in_force

@@ -43,9 +43,6 @@ class Reassignment:
         self._arrived = arrived
         self._deleted = deleted
 
-    def __repr__(self) -> str:
-        return f"<Reassignment in {self._tables!r}>"
-
     # -- the turn of a queue
 
     def asked(self, queue: QueueRecord, uri: CrawlUri, now: float) -> Move | None:

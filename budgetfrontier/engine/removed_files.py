@@ -47,9 +47,6 @@ class RemovedFiles:
         self._failed: OSError | None = None
         """Why a file that was closed ahead of the commit could not be synced."""
 
-    def __repr__(self) -> str:
-        return f"<RemovedFiles in {self._folder}>"
-
     # -- writing
 
     def keep(

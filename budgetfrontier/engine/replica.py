@@ -17,9 +17,6 @@ class Replica:
         self._guard = guard
         self._delivery = delivery
 
-    def __repr__(self) -> str:
-        return f"<Replica of {self._guard!r}>"
-
     def begin_entry(self, first_lease: int) -> None:
         """Begin an entry of the log: a log that is applied again gives the same frontier.
 

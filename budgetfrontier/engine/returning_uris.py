@@ -21,9 +21,6 @@ class Returns:
         self._tables = tables
         self._turns = turns
 
-    def __repr__(self) -> str:
-        return f"<Returns from {self._tables.future!r}>"
-
     def asked_precedence(self, queue_id: int, value: bytes) -> int | None:
         """Return the precedence for `place`, if a policy determines it. Raises PolicyError."""
         if not self._tables.in_force.asks_precedence:

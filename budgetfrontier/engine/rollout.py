@@ -30,10 +30,6 @@ class Rollout:
         self._turns = turns
         self._counters = tables.counters
 
-    def __repr__(self) -> str:
-        c = self._counters
-        return f"<Rollout of revision {c.settings_revision}{'' if self.waiting else ', done'}>"
-
     @property
     def waiting(self) -> bool:
         """Whether something is left to be done."""

@@ -60,13 +60,6 @@ class Rotation:
         """A callback for changes of state that hooks may want: the queue as it is now, and its state before."""
         self._load()
 
-    def __repr__(self) -> str:
-        c = self._counters
-        return (
-            f"<Rotation {len(self.ring)} READY, {c.in_process} IN_PROCESS, {c.snoozed} SNOOZED, {c.inactive} INACTIVE, "
-            f"{c.ineligible} INELIGIBLE, {c.retired} RETIRED>"
-        )
-
     def _load(self) -> None:
         txn, db = self._env.txn, self._env.db
         cursor = txn.cursor(db[keys.ACTIVE])

@@ -36,9 +36,6 @@ class Runs:
         self._row = RunRow(0.0, 0, "", "")
         self._next_touch = 0.0
 
-    def __repr__(self) -> str:
-        return f"<Runs: {self._row.program!r} is number {self._number}>"
-
     def begin(self, program: str, now: float, *, last_commit: float) -> None:
         """Begin the row of this run; give the run before it its end, if it has none. `last_commit` is that of it."""
         latest = next(self._env.view().newest_items(keys.RUNS), None)

@@ -27,9 +27,6 @@ class SeedTable:
         self._env, self._counters = env, counters
         self.hosts = SeedHosts(env.view, lambda: counters.seeds)
 
-    def __repr__(self) -> str:
-        return f"<SeedTable {self._counters.seed_fates}>"
-
     def has(self, url: str) -> bool:
         """Return whether a URL, as it is written, is in the list."""
         try:

@@ -34,9 +34,6 @@ class SeenFilter:
         if not env.memory:
             bloom_file.remove_others(env.path, self._row.generation)
 
-    def __repr__(self) -> str:
-        return f"<SeenFilter of {self._expected:,}: {self._row.number:,} in generation {self._row.generation}>"
-
     def __contains__(self, fingerprint: bytes) -> bool:
         return fingerprint in self._filter
 

@@ -56,9 +56,6 @@ class Series:
         self.behind = False
         """Whether there was a commit since the last row."""
 
-    def __repr__(self) -> str:
-        return f"<Series {self._env.txn.stat(self._table)['entries'] - 1} rows, {self._busiest!r}>"
-
     def _restore(self) -> None:
         """Continue the counts of the current hour from an earlier run, in part, or all if the clock was set back."""
         value = self._env.txn.get(records.series_key(Resolution.BUSIEST_OF_HOUR, self._hour), db=self._table)

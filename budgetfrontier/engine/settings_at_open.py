@@ -29,9 +29,6 @@ class SettingsAtOpen:
         self.settings = deepcopy(given) or self.stored or Settings()
         """The settings given, else those stored, else the defaults."""
 
-    def __repr__(self) -> str:
-        return f"<SettingsAtOpen: {'as stored' if self.settings == self.stored else 'others'}>"
-
     def put_in_force(self) -> None:
         """Put the stored settings in force for the steps that come before the change."""
         tables = self._kernel.tables

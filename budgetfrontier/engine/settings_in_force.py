@@ -109,10 +109,6 @@ class SettingsInForce:
         if frontier.politeness_policy != "standard":  # the delay that a custom policy may return is not known
             self.longest_delay = inf
 
-    def __repr__(self) -> str:
-        changed = len(self.settings.overrides), len(self.adjustments)
-        return f"<SettingsInForce with {changed[0]} overrides and {changed[1]} adjustments>"
-
     @cached_property
     def shown(self) -> Settings:
         """A copy of the settings, for callers that may change it."""

@@ -102,9 +102,6 @@ class Tables:
         self.random = Random()
         """The source of jitter."""
 
-    def __repr__(self) -> str:
-        return f"<Tables of {self.env.path}: {self.queues!r} {self.rotation!r} {self.leases!r}>"
-
     def start_series(self, now: float, program: str) -> None:
         """Begin the time series of this run of a program, once the totals are those after opening."""
         counters = self.counters

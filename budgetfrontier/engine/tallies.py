@@ -69,9 +69,6 @@ class Tallies:
         self.kinds: Collection[str] = ()
         """The kinds that are counted besides labels: those for which the settings in force have quotas."""
 
-    def __repr__(self) -> str:
-        return f"<Tallies of {', '.join(sorted({*self.kinds, 'label'}))}: {len(self._live)} in memory>"
-
     def use(self, kinds: Collection[str]) -> None:
         """Count these kinds besides labels from now on."""
         self.kinds = kinds

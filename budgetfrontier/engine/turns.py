@@ -56,9 +56,6 @@ class Turns:
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
 
-    def __repr__(self) -> str:
-        return f"<Turns {self._rotation!r}{' cut short' * self.cut_short}>"
-
     # -- moves
 
     def move(self, queue: QueueRecord, state: QueueState, now: float, *, front: bool = False) -> None:

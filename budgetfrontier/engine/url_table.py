@@ -78,9 +78,6 @@ class UrlTable:
         self.shortcut: Callable[[str], bytes | None] = lambda url: None
         """Returns the fingerprint of a URL at a third of the cost, or None."""
 
-    def __repr__(self) -> str:
-        return f"<UrlTable {self._counters.urls} URLs, {self._counters.completed} completed>"
-
     def _fingerprint(self, uri: CrawlUri) -> bytes:
         """Return the fingerprint of a URI that was admitted.
 

@@ -23,9 +23,6 @@ class AsyncTransport:
     def __init__(self, session: link.Link) -> None:
         self._link = session
 
-    def __repr__(self) -> str:
-        return f"<AsyncTransport of {self._link!r}>"
-
     def open(self) -> None:
         """Open the channel, unless that was done. It connects with the first call."""
         self._link.open(grpc.aio.secure_channel, grpc.aio.insecure_channel)

@@ -60,9 +60,6 @@ class ClientLeases:
         self._leases: dict[int, float] = {}
         self._most = 10_000
 
-    def __repr__(self) -> str:
-        return f"<ClientLeases: {len(self._leases)} leases>"
-
     def add(self, leases: Iterable[Lease]) -> None:
         """Note leases. Those that expired unfinished are forgotten now and then."""
         held = self._leases

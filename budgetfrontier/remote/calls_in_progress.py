@@ -21,9 +21,6 @@ class UnderWay:
         self._begun: set[Any] = set()
         self._is_cancelled = False
 
-    def __repr__(self) -> str:
-        return f"<UnderWay: {len(self._begun)}{', cancelled' if self._is_cancelled else ''}>"
-
     def result(self, begun: Any) -> Any:
         """Return the result of an RPC once it is there. Raises its error."""
         self._begun.add(begun)

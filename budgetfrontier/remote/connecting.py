@@ -37,9 +37,6 @@ class Connecting:
         self._tls, self._token, self._quiet = tls, token, quiet
         self._waits = self._probed = False
 
-    def __repr__(self) -> str:
-        return f"<Connecting to {self.address}>"
-
     def check(self, failure: Any) -> None:
         """Raise WrongCredentials if the first exchange has failed for a reason that does not pass by itself.
 

@@ -94,9 +94,6 @@ class Link:
         self._named: dict[int, tuple[list[int], list[int]]] = {}
         """By the number of a call that is not answered: the calls that it names as received, and as abandoned."""
 
-    def __repr__(self) -> str:
-        return f"<Link to crawl {self.crawl!r} at {self.address}>"
-
     @property
     def is_open(self) -> bool:
         """Whether calls may be made: the channel was opened, and not closed."""

@@ -26,9 +26,6 @@ class Transport:
         self._waits = UnderWay()
         """The calls that wait for URIs on the server."""
 
-    def __repr__(self) -> str:
-        return f"<Transport of {self._link!r}>"
-
     def open(self) -> None:
         """Open the channel, unless that was done. It connects with the first call."""
         self._link.open(grpc.secure_channel, grpc.insecure_channel)

@@ -84,9 +84,6 @@ class Hours:
     def __init__(self) -> None:
         self._known: dict[Collection[str], tuple[float, float, float]] = {}
 
-    def __repr__(self) -> str:
-        return f"<Hours of {len(self._known)} lists of windows>"
-
     def opens_at(self, windows: Collection[str], now: float) -> float:
         """Return when the first of some windows opens; 0.0 if one is open, or there is none."""
         found = self._known.get(windows)

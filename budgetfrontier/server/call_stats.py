@@ -33,9 +33,6 @@ class MethodStats:
         self.counts = [0] * len(BOUNDS)
         """The durations that were counted, by the first of BOUNDS that is not below them."""
 
-    def __repr__(self) -> str:
-        return f"<MethodStats: {self.open} open, {self.ended.total()} ended>"
-
     def took(self, seconds: float) -> None:
         """Count a duration."""
         self.seconds += seconds

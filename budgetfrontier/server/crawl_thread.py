@@ -123,9 +123,6 @@ class CrawlThread:
         self._rest: _Rest | None = None
         self._patience = PATIENCE
 
-    def __repr__(self) -> str:
-        return f"<CrawlThread {self.name}: {self.folder}>"
-
     def submit(
         self,
         work: Callable[[Frontier], Any],

@@ -103,9 +103,6 @@ class Crawls:
         self.stopping = threading.Event()
         """Set when the server is stopped: calls that wait are to end."""
 
-    def __repr__(self) -> str:
-        return f"<Crawls in {self.folder}: {len(self._open)} open>"
-
     @property
     def active(self) -> bool:
         """Whether URLs are handed out."""

@@ -34,9 +34,6 @@ class DecodedCall:
         self.arguments = arguments
         self._do = do
 
-    def __repr__(self) -> str:
-        return f"<DecodedCall {self.method}>"
-
     def __call__(self, frontier: Frontier) -> Any:
         """Do it; return the reply, encoded before other calls change its objects."""
         return self._do(frontier, self.arguments)

@@ -79,9 +79,6 @@ class FrontierService:
         self._lock = threading.Lock()
         self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
 
-    def __repr__(self) -> str:
-        return f"<FrontierService of {self._crawls!r}>"
-
     def hand_over(self, turn: list[Handed]) -> None:
         """Take the calls that have arrived."""
         for call, body in turn:

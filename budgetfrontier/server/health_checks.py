@@ -42,9 +42,6 @@ class HealthChecks:
         self._most = 100
         """The number of them at which those that have ended are dropped."""
 
-    def __repr__(self) -> str:
-        return f"<HealthChecks of {len(self._names)} names, {len(self._watching)} watching>"
-
     def hand_over(self, turn: list[Handed]) -> None:
         """Answer the requests that have arrived."""
         for call, data in turn:

@@ -23,9 +23,6 @@ class LongPoll:
         self.changes = 0
         """The number of changes that may have made URIs ready."""
 
-    def __repr__(self) -> str:
-        return f"<LongPoll: {len(self._line)} in line>"
-
     @property
     def is_used(self) -> bool:
         """Whether a client waits or looks."""

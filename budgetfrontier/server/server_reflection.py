@@ -33,9 +33,6 @@ class Reflection:
     def __init__(self, names: Iterable[str], pool: Any = None) -> None:
         self._servicer = reflection.ReflectionServicer([*names, SERVICE], pool=pool)
 
-    def __repr__(self) -> str:
-        return "<Reflection>"
-
     def hand_over(self, turn: list[Handed]) -> None:
         """Answer the requests that have arrived."""
         for call, data in turn:

@@ -69,9 +69,6 @@ class CallSession:
         self._later: dict[int, list[Callable[[], None]]] = {}
         """By the number of a call that has not begun: those that come after it."""
 
-    def __repr__(self) -> str:
-        return f"<CallSession: {len(self._replies)} replies>"
-
     @property
     def busy(self) -> bool:
         """Whether a call has no reply yet."""
@@ -138,9 +135,6 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: dict[tuple[str, bytes], CallSession] = {}
         self._swept = monotonic()
-
-    def __repr__(self) -> str:
-        return f"<Sessions: {len(self._sessions)}>"
 
     def get(self, crawl: str, name: bytes) -> CallSession:
         """Return a session, begun if need be."""

@@ -17,9 +17,6 @@ class Stop:
     def __init__(self) -> None:
         self._asked: SimpleQueue[str] = SimpleQueue()
 
-    def __repr__(self) -> str:
-        return f"<Stop: asked {self._asked.qsize()} more times>"
-
     def ask(self, reason: str = "") -> None:
         """Let the server stop because of a signal of this name, if any; a second time: at once."""
         self._asked.put(reason)

@@ -19,9 +19,6 @@ class Timers:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def __repr__(self) -> str:
-        return f"<Timers: {len(self._due)}>"
-
     def after(self, seconds: float, action: Callable[[], object]) -> None:
         """Call `action` in so many seconds."""
         with self._changed:

@@ -29,9 +29,6 @@ class AuthorityIndex:
         """The SURT prefixes that name no domain: they may match any authority."""
         self._globs: list[tuple[int, bool, Callable[[str], Any]]] = []
 
-    def __repr__(self) -> str:
-        return f"<AuthorityIndex of {len(self._queues)} queues, {len(self._hosts)} hosts, {len(self._domains)} domains>"
-
     def add(self, number: int, match: Match) -> None:
         """File a match, which is on a queue key or an authority, or has SURT prefixes."""
         if match.keys:

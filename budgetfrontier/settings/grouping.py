@@ -77,9 +77,6 @@ class Grouping:
         """Whether some group has quotas."""
         self._limits: BoundedCache[str, GroupLimits] = BoundedCache(_CACHED)
 
-    def __repr__(self) -> str:
-        return f"<Grouping of {', '.join(group.name for group in self.groups) or 'nothing'}>"
-
     def use(
         self,
         suffix_list: str | None,

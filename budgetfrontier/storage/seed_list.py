@@ -125,9 +125,6 @@ class SeedHosts:
     def __init__(self, view: Callable[[], View], last: Callable[[], int]) -> None:
         self._view, self._last = view, last
 
-    def __repr__(self) -> str:
-        return f"<SeedHosts of the seeds up to {self.last}>"
-
     @property
     def last(self) -> int:
         """The position of the last seed: results are valid until it changes."""

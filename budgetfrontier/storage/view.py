@@ -191,10 +191,6 @@ class View:
         settings, adjustments = self.settings()
         return sheets.effective(settings, [*adjustments, *more])
 
-    def in_force_with(self, adjustments: Iterable[Override]) -> Effective:
-        """Return the settings that would be in force with other adjustments."""
-        return sheets.effective(self.settings()[0], list(adjustments))
-
     def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values of a table from the key `start` on, without the sentinel."""
         cursor = self.txn.cursor(self.db[table])

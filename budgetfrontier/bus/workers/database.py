@@ -115,9 +115,6 @@ class DatabaseWorker:
         self._room: list[int] = []
         self.counters = BusCounters("dbw", own)
 
-    def __repr__(self) -> str:
-        return f"<DatabaseWorker of {self._frontier!r}: partitions {self._note.partitions}>"
-
     # -- a step
 
     def step(self, wait: float = 0.0) -> bool:

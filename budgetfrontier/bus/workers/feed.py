@@ -40,11 +40,6 @@ class Feed:
             self._looked = self._now()
         return [max(0, self._limit - waiting) for waiting in self._not_taken]
 
-    @property
-    def not_taken(self) -> int:
-        """The number of requests that no spider has taken, as of the last look, with those sent since."""
-        return sum(self._not_taken or ())
-
     def send(self, requests: Sequence[Item]) -> None:
         """Send requests, each to its partition, after those left from earlier calls.
 

@@ -56,9 +56,6 @@ class LogReader(Generic[T]):
         """The messages that `read` has returned, and whose effects are not stored yet."""
         self._uncommitted = False
 
-    def __repr__(self) -> str:
-        return f"<LogReader of {self._stream.name}: {self.offsets}>"
-
     def read(self, count: int, timeout: float) -> list[T]:
         """Return up to `count` messages, waiting up to `timeout` seconds for the first.
 

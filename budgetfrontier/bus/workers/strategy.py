@@ -111,9 +111,6 @@ class StrategyWorker:
             message = codec.encode(NewJobId(job))
             self._scoring_log.add((partition, message) for partition in range(streams.scoring_log.partitions))
 
-    def __repr__(self) -> str:
-        return f"<StrategyWorker of {self._strategy!r}: job {self._job}>"
-
     # -- a step
 
     def step(self, wait: float = 0.0) -> bool:

@@ -89,9 +89,6 @@ class LeasingFrontier:
         self.late = 0
         """The number of leases that had expired before their end was sent."""
 
-    def __repr__(self) -> str:
-        return f"<LeasingFrontier {self._remote.name}: {self._held!r}, {self._waiting} waiting to be sent>"
-
     # -- for the main loop
 
     @property

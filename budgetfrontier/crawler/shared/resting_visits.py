@@ -22,9 +22,6 @@ class Rests:
         self._line: deque[asyncio.Event] = deque()  # of those that have rested, and wait for a place
         self._stopped = asyncio.Event()
 
-    def __repr__(self) -> str:
-        return f"<Rests: {self._resting} resting>"
-
     @property
     def places(self) -> int:
         """The number of visits that may begin now."""

@@ -28,9 +28,6 @@ class ServedCrawl:
         self.name, self.in_partitions = name, is_cluster(name)
         self.frontier = frontier
 
-    def __repr__(self) -> str:
-        return f"<ServedCrawl {self.name}>"
-
     async def connect(self) -> None:
         """Connect, within 30 seconds; calls are repeated without end from then on."""
         await self.frontier.connect()

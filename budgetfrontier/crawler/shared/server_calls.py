@@ -36,9 +36,6 @@ class CrawlServer:
         self.leaving = False
         """Whether a call that the server cannot carry out is given up."""
 
-    def __repr__(self) -> str:
-        return f"<CrawlServer {self.name}{' away' if self._away is not None else ''}>"
-
     async def answer(self, call: Callable[[], Awaitable[_T]], *, wait: float = 0.0) -> _T:
         """Return the answer to a call, which may take `wait` seconds. Raises errors that do not pass."""
         number = self._calls.begin(wait)
@@ -89,9 +86,6 @@ class Questions:
     def __init__(self, remote: ServedCrawl, server: CrawlServer, *, sent: Callable[[], object]) -> None:
         self._remote, self._server, self._sent = remote, server, sent
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def __repr__(self) -> str:
-        return f"<Questions to {self._remote.name}>"
 
     def stop(self) -> None:
         """Let questions wait for GRACE seconds at the most from now on."""

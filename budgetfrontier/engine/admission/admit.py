@@ -49,9 +49,6 @@ class Admitter:
         self._updates: PriorityUpdates | None = None
         self.canonicalizer_id = self._candidates.canonicalizer_id
 
-    def __repr__(self) -> str:
-        return f"<Admitter {self._tables.counters.scheduled} URIs admitted, {self._seen!r}>"
-
     def update_priorities(self, updates: PriorityUpdates) -> None:
         """Let URIs that wait take the priority of more urgent duplicates, from now on."""
         self._updates = updates

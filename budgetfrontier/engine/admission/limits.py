@@ -19,10 +19,6 @@ class Limits:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def __repr__(self) -> str:
-        in_force = self._tables.in_force
-        return f"<Limits of {in_force.frontier.max_queued} and {in_force.base.max_queue_size} URIs (0: none)>"
-
     def have_room(self, candidates: Collection[Any]) -> bool:
         """Return whether all candidates fit in, even if all are new: then none of them can be FULL."""
         tables = self._tables

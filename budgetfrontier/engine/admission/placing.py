@@ -30,9 +30,6 @@ class Placer:
         self._tables = tables
         self._turns = turns
 
-    def __repr__(self) -> str:
-        return f"<Placer {self._tables.counters.ordinal} URIs placed>"
-
     def place(self, candidates: dict[Any, Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues, given by fingerprint; `via` is the page on which all were found."""
         if self._tables.in_force.fixed_precedence:
@@ -148,9 +145,6 @@ class Arrivals:
         self._places: dict[str, list[Any]] = {}
         """By key: each queue, the settings of its last URI, the short form of that, and its lowest precedence."""
         self._records: list[tuple[bytes, bytes]] = []
-
-    def __repr__(self) -> str:
-        return f"<Arrivals of {len(self._records)} URIs on {len(self._places)} queues>"
 
     def add(self, candidates: Iterable[Plain | Special]) -> None:
         """Put candidates on their queues, or schedule them for later if they have a `not_before` ahead.

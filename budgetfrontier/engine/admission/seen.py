@@ -29,9 +29,6 @@ class SeenTable:
         self.remembers = True
         """Whether URLs are cached: not if duplicates may change what waits."""
 
-    def __repr__(self) -> str:
-        return f"<SeenTable {len(self.recent)} URLs in memory>"
-
     def is_seen(self, fingerprint: bytes) -> bool:
         """Return whether a form is known. O(log n)."""
         return self._env.txn.get(fingerprint, db=self._env.db[keys.SEEN]) is not None
@@ -94,9 +91,6 @@ class FilteredSeenTable:
         self.remembers = table.remembers
         self.remember = table.remember
         self.forget = table.forget  # of those in the filter, none can be forgotten
-
-    def __repr__(self) -> str:
-        return f"<FilteredSeenTable {self._table!r} {self._filter!r}>"
 
     def is_seen(self, fingerprint: bytes) -> bool:
         """Return whether a form is known, or taken for known."""

@@ -34,9 +34,6 @@ class Terms:
     def __init__(self, view: View) -> None:
         self.view = view
 
-    def __repr__(self) -> str:
-        return f"<Terms of {self.view!r}>"
-
     @cached_property
     def frontier(self) -> FrontierSettings:
         """The settings of the frontier."""

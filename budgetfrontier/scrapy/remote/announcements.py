@@ -19,13 +19,9 @@ class Announcements:
     """The lines. Those that each of many requests may cause come once."""
 
     def __init__(self, spider: Any) -> None:
-        self._spider = spider
         self._log = logging.LoggerAdapter(log, {"spider": spider})
         self._said: set[str] = set()
         self._away = False
-
-    def __repr__(self) -> str:
-        return f"<Announcements of {self._spider!r}>"
 
     # -- opening
 

@@ -93,9 +93,6 @@ class Courier:
         for thread in self._threads:
             thread.start()
 
-    def __repr__(self) -> str:
-        return f"<Courier to {self._frontier!r}: {len(self._out)} requests to send, {self.ready} leases ready>"
-
     # -- to the server
 
     def schedule(

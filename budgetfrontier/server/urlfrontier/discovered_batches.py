@@ -28,9 +28,6 @@ class DiscoveredBatches:
         self._long: dict[RpcCall, deque[Any]] = {}
         """By the stream: the long batch that is being taken, and those after it, which are answered after it."""
 
-    def __repr__(self) -> str:
-        return f"<DiscoveredBatches: {len(self._long)} streams with a long one>"
-
     async def take(self, batch: Any, call: RpcCall) -> None:
         """Take a batch, and answer it with the statuses of its URLs, which are stored then.
 

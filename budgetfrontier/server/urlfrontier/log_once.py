@@ -29,9 +29,6 @@ class FailureLog:
         self._lost: dict[str, float] = {}
         """By crawlID: when it was logged that a URL was lost."""
 
-    def __repr__(self) -> str:
-        return f"<FailureLog of the failures of {len(self._failures)} crawls>"
-
     def all_right(self, crawl_id: str) -> None:
         """Note that a crawl has done its work: its next failure is logged."""
         if self._failures:

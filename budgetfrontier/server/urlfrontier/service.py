@@ -60,9 +60,6 @@ class UrlFrontierService:
         self._batches = DiscoveredBatches(self._discovered)
         self._failure_log = FailureLog()
 
-    def __repr__(self) -> str:
-        return f"<UrlFrontierService of {self._crawls!r} at {self._address}>"
-
     def hand_over(self, turn: list[Handed]) -> None:
         """Take the messages that have arrived on all calls."""
         puts: dict[str, list[tuple[RpcCall, Any]]] = {}

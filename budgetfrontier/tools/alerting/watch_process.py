@@ -37,9 +37,6 @@ class WatchProcess:
         self._job, self._warn = job, warn
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __repr__(self) -> str:
-        return f"<WatchProcess of {self._job}>"
-
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
         """Start the process; it goes on after the block, until `end`."""

@@ -103,9 +103,6 @@ class Watch:
         self._top: tuple[float, TopSpender | None] = 0.0, None
         self._suspects: tuple[float, Sequence[TrapSuspect]] = 0.0, ()
 
-    def __repr__(self) -> str:
-        return f"<Watch over {self._crawl.job}>"
-
     def look(self, patience: float | None = None) -> list[AlertChange]:
         """Look at the crawl, and begin the attempts that are due; return what has begun and ended.
 

@@ -84,9 +84,6 @@ class ActionDirectory:
         """The files that are not taken until they change: nothing takes them, or they could not be moved."""
         self._watching: asyncio.Task[None] | None = None
 
-    def __repr__(self) -> str:
-        return f"<ActionDirectory {self._folder}>"
-
     def has_files(self) -> bool:
         """Return whether a file waits or is being applied: a crawl does not end before."""
         if self._watching is None or self._watching.done():

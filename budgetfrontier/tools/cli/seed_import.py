@@ -40,9 +40,6 @@ class SeedAdjustments:
         self._sheets: dict[str, dict[str, None]] = {}
         self._in_parallel = False  # whether one is for one of several queues of its host
 
-    def __repr__(self) -> str:
-        return f"<SeedAdjustments of {len(self._budgets)} budgets and {len(self._sheets)} sheets>"
-
     @cached_property
     def _assign(self) -> Callable[[CrawlUri], str]:
         text = policy_factory.suffix_list(self._frontier) if self._suffix_list is None else self._suffix_list

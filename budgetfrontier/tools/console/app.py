@@ -221,10 +221,6 @@ class Console:
             _log.exception("%s %s", request.method, request.path)
             return self._message(request, 500, "Error", "A bug in the console; its log has the details.")
 
-    @staticmethod
-    def _is_program(request: web.Request) -> bool:
-        return request.path == _METRICS or is_of_api(request.path) or _wanted(request) != _HTML
-
     async def _check_form(self, request: web.Request, session: BrowserSession | None) -> None:
         """Refuse a form that this console did not make for this session."""
         try:

@@ -46,10 +46,6 @@ def _text(text: str) -> str:
     return " ".join(text.split())
 
 
-def _not(text: str) -> bool:
-    return not flag(text)
-
-
 def _robots(text: str) -> Any:
     """Return `fetch.robots`: of Heritrix's policies, those that fetch what robots.txt forbids ignore it."""
     if (name := text.strip()) not in ("obey", "classic", "ignore", "robotsTxtOnly"):
