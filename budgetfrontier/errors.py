@@ -84,7 +84,7 @@ class WrongAddress(FrontierError):
 
 
 class ConnectionLost(FrontierError):
-    """The server of this frontier does not answer; what it has acknowledged is on its disk. Look whether it runs."""
+    """The server of this frontier does not answer; all that it has acknowledged is on its disk. Check that it runs."""
 
 
 class WrongCredentials(FrontierError):

@@ -26,11 +26,11 @@ LATER = 1 << 62
 
 
 class BusError(FrontierError):
-    """The message bus refuses what was asked, and would again; or it does not answer (BusAway)."""
+    """The message bus has refused a call, and would refuse it again; or it does not answer (BusAway)."""
 
 
 class BusAway(BusError):
-    """The message bus does not answer; what was sent is kept until it does. Look whether its broker runs."""
+    """The message bus does not answer; unsent messages are kept until it does. Check that its broker runs."""
 
 
 class TooLarge(NamedTuple):

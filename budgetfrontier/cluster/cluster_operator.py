@@ -114,7 +114,7 @@ class ClusterOperator:
 
     @property
     def missing(self) -> Collection[int]:
-        """The partitions of which no owner has answered so far."""
+        """The partitions whose owners have not answered so far."""
         return self.owners.missing
 
     def unanswered(self) -> str:
@@ -334,7 +334,7 @@ class ClusterOperator:
         return {number: self.owners.ask_one(number, look, kind, **named)}
 
     def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
-        """Return what followed those of some entries that have changed the adjustments, in all partitions together."""
+        """Return the outcomes of those audit entries that changed adjustments, summed over all partitions."""
         names = [str(row.id) for row in rows if row.entry.command in ("adjust", "withdraw")]
         found = self.owners.ask("outcomes", dict[str, AdjustmentOutcome], names=names) if names else {}
         parts: dict[str, list[AdjustmentOutcome]] = {}
@@ -357,7 +357,7 @@ class ClusterOperator:
         return quota_use.sorted_uses(use for uses in found.values() for use in uses)
 
     def labels(self) -> list[LabelTotals]:
-        """Return what was fetched with each label in all partitions, and its seeds."""
+        """Return the fetches and the seeds of each label, summed over all partitions."""
         return label_totals.summed(self.owners.ask("labels", list[LabelTotals]).values())
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
@@ -379,7 +379,7 @@ class ClusterOperator:
         return merged_statuses(found.values(), status=status, limit=limit)
 
     def fetched_queues(self) -> Iterator[FetchedQueue]:
-        """Yield what was fetched of each queue, by partition."""
+        """Yield the fetches of each queue, one partition after the other."""
         for number in range(self.owners.partitions):
             after: int | None = -1
             while after is not None and number not in self.missing:

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 SHORT: Final = 1.0
 """Seconds for which a call to one worker is repeated, before its partitions are looked for elsewhere."""
 JUST_NOW: Final = 0.05
-"""Seconds for which what a look at the directory has found is good for other threads, too."""
+"""Seconds for which other threads use the addresses that one thread has found in the directory."""
 
 
 class ClusterTransport:

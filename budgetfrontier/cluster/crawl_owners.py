@@ -48,7 +48,7 @@ class CrawlOwners:
 
     @property
     def missing(self) -> set[int]:
-        """The partitions of which no owner has answered a look so far; they are not asked again."""
+        """The partitions whose owners have answered no look so far; they are not asked again."""
         return self.calls.missing
 
     @property

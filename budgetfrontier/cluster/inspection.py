@@ -87,7 +87,7 @@ class FoundQueue(msgspec.Struct):
 
 
 class FetchedPage(msgspec.Struct):
-    """Queues of a partition with what was fetched of each; the next page begins at `rest`."""
+    """Queues of a partition with their fetches; the next page begins at `rest`."""
 
     rows: list[crawl_comparison.FetchedQueue]
     rest: int | None
@@ -235,7 +235,7 @@ def applied(reader: Reader, *, command: bytes) -> AppliedCommand:
 
 
 def figures(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return which queues a change of the adjustments would match, and what it promises. O(queues)."""
+    """Return the queues that a change of adjustments would match, and its promised fetches and spend. O(queues)."""
     with reader.view() as view:
         return dry_runs.figures(view, op, _here(reader, op, args))
 
@@ -343,7 +343,7 @@ def statuses(reader: Reader, *, selection: Selection, status: str, limit: int | 
 
 
 def fetched(reader: Reader, *, after: int) -> FetchedPage:
-    """Return what was fetched of queues, in order of creation, after the one with an id. O(result)."""
+    """Return queues with their fetches, in order of creation, from the one after the id `after`. O(result)."""
     with reader.view() as view:
         found = list(islice(crawl_comparison.fetched_queues(view, after), MOST_ROWS))
     return FetchedPage([one for _, one in found], found[-1][0] if len(found) == MOST_ROWS else None)
@@ -358,7 +358,7 @@ def traps(reader: Reader, *, selection: Selection, limit: int | None) -> list[Su
 
 
 def labels(reader: Reader) -> list[LabelTotals]:
-    """Return what was fetched with each label, and its seeds. O(seeds + tallies)."""
+    """Return the fetches and the seeds of each label. O(seeds + tallies)."""
     with reader.view() as view:
         return list(_up_to(label_totals.label_totals(view), lambda one: 80 + len(one.label)))
 

@@ -30,7 +30,7 @@ _STEP: Final = 0.05
 CLOSING: Final = 5.0
 """Seconds for which a broker is waited for at the end."""
 FIRST_LOOK: Final = 3.0
-"""Seconds for which a broker is waited for that was not reached yet, before it is told why."""
+"""Seconds to wait for a broker that was not reached yet, before the reason is logged."""
 
 
 class Place(NamedTuple):

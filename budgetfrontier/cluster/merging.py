@@ -322,7 +322,7 @@ def merged_held(found: Iterable[Held]) -> Held:
 
 
 def limits_left(standings: Collection[Partition]) -> dict[str, Limit]:
-    """Return the rest of the crawl-wide totals: that which may be granted, and that of the slices."""
+    """Return the rest of the crawl-wide totals: the part not granted yet, and the rest of the slices."""
     left = next((one.left for one in standings if one.left is not None), None) or {}
     return {
         name: Limit(amount + sum(one.room.get(name, 0) for one in standings), *_USED_BY[name])

@@ -49,7 +49,7 @@ class Owners(dict[int, Owner]):
             self[owner.partition] = owner
 
     def addresses(self) -> dict[int, str]:
-        """Return the addresses of those that have one."""
+        """Return the addresses of the owners that have one."""
         return {partition: owner.address for partition, owner in self.items() if owner.address}
 
 

@@ -52,7 +52,7 @@ from budgetfrontier.storage.reader import Reader
 _PARTITION_BITS: Final = 12
 _ENTRY_BITS: Final = 24
 _AFTER_FOUND: Final = 1 << 16
-"""A greater number than that of the entries with URIs that one entry can make."""
+"""More than the entries with URIs that one entry can cause."""
 AHEAD: Final = 5.0
 """Seconds by which the time of a partition may be ahead of its owner's clock; a claim sets it back if it is by more."""
 EXPIRY: Final = 5.0

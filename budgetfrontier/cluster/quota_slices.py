@@ -94,7 +94,7 @@ def room(part: Slice, use: Use) -> Amounts:
 
 
 def is_used_up(part: Slice, use: Use) -> bool:
-    """Tell whether nothing may be leased."""
+    """Return whether a slice allows no further lease."""
     return any(left <= 0 for left in room(part, use))
 
 

@@ -59,14 +59,14 @@ class LookUp:
 
 
 class Answers(NamedTuple):
-    """Begin what is not begun, and wait until one of all has ended, for so many seconds at the most."""
+    """Begin those calls that have not begun, and wait at most `within` seconds until any of the calls has ended."""
 
     of: Sequence[Ask | LookUp]
     within: float
 
 
 class GiveUp(NamedTuple):
-    """Wait no more for calls: they are cancelled, and leases in their answers given back."""
+    """Cancel calls, and give back the leases in answers that still arrive."""
 
     asks: Sequence[Ask]
 

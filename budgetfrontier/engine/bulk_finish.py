@@ -1,4 +1,4 @@
-"""Endings of leases by the batch, each failing by itself: for interfaces that gather them."""
+"""Batches of ended leases, for interfaces that gather them: a lease that cannot be ended affects no other."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class DeadLetterTable:
         self._env.txn.delete(keys.u64.pack(number), db=self._table)
 
     def numbered(self, numbers: list[int], upto: int) -> Letters:
-        """Return those of these numbers that there are, each once, up to a number."""
+        """Return the numbers that are those of dead letters, each once, up to `upto`."""
         found = ((n, self._env.txn.get(keys.u64.pack(n), db=self._table)) for n in numbers if 0 < n <= upto)
         return [(n, decode_dead(value)) for n, value in dict(found).items() if value is not None]
 

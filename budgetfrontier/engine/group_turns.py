@@ -196,7 +196,7 @@ class GroupTurns:
         self._wake_at(group, AT_ONCE)
 
     def reconsider(self, now: float) -> None:
-        """Let the groups that wait for their clocks do so by the limits in force now. O(groups that wait)."""
+        """Compute the clocks of waiting groups again, by the limits in force now. O(groups that wait)."""
         self._wait_anew(now, now)
 
     def _wait_anew(self, after: float, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The owner of the tables `history` and `answers`: what is known of the attempts of each queue."""
+"""The owner of the tables `history` and `answers`: counts and means of the attempts of each queue."""
 
 from __future__ import annotations
 

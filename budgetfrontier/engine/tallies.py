@@ -33,7 +33,7 @@ class LiveTally:
     novel_bytes: int
 
     def record(self) -> FetchStats:
-        """Return what is stored."""
+        """Return the row as it is stored."""
         return FetchStats(
             self.successes, self.errors, self.novel, self.success_bytes, self.error_bytes, self.novel_bytes
         )

@@ -34,7 +34,7 @@ class AdjustmentOutcome(msgspec.Struct, kw_only=True):
     retired: int
     """The number of those RETIRED now."""
     retired_again: int
-    """The number of those of them that became so since then."""
+    """The number of them that became RETIRED since then."""
     retired_before: int | None
     """The number of those RETIRED then."""
 
@@ -83,7 +83,7 @@ def _sum(values: list[int | None]) -> int | None:
 
 
 def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
-    """Return the outcome in words, beside what was promised."""
+    """Return the outcome in words, beside the promised fetches and spend."""
     of, for_ = _promised(effect.get("promised") or {})
     parts = [f"in {format_duration(found.seconds)}"]
     if found.spent is None or found.fetched is None:

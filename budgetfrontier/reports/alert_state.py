@@ -70,7 +70,7 @@ class AlertState(msgspec.Struct, kw_only=True):
     raised: dict[str, RaisedAlert] = {}
     samples: list[CrawlSample] = []
     deliveries: list[AlertDelivery] = []
-    """Those that are on their way, and the latest of those that are done, the oldest first."""
+    """The deliveries under way, and the latest finished ones, the oldest first."""
 
     def sent(self, name: str) -> list[AlertDelivery]:
         """Return the deliveries of an alert that is raised."""

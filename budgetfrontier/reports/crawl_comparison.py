@@ -74,7 +74,7 @@ class Comparison(msgspec.Struct):
 
 
 def fetched_queues(view: View, after: int = -1) -> Iterator[tuple[int, FetchedQueue]]:
-    """Yield the queues of which anything was fetched with their ids, from those after one on. O(queues)."""
+    """Yield the queues from which something was fetched, with their ids, from the one after an id on. O(queues)."""
     for queue in view.queues_after(after):
         if queue.charges:
             answers = view.answers(queue.id)

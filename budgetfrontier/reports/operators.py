@@ -187,7 +187,7 @@ class CrawlOperator(Protocol):
 
     @property
     def missing(self) -> Collection[int]:
-        """The partitions of which no owner has answered so far."""
+        """The partitions whose owners have not answered so far."""
 
     def unanswered(self) -> str:
         """Return the sentence on the partitions that have not answered; "" if all have."""
@@ -272,7 +272,7 @@ class CrawlOperator(Protocol):
         """
 
     def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
-        """Return what followed those of some entries that have changed the adjustments, by their ids.
+        """Return by id the outcomes of those audit entries that changed adjustments.
 
         O(entries * queues), or O(queues named).
         """
@@ -287,7 +287,7 @@ class CrawlOperator(Protocol):
         """Return the use of each limit of a quota, the fullest first, some thousands at the most."""
 
     def labels(self) -> list[LabelTotals]:
-        """Return what was fetched with each label, and its seeds, some thousands at the most."""
+        """Return the fetches and the seeds of each label, a few thousand labels at the most."""
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases that are out, all or those of a queue."""
@@ -302,7 +302,7 @@ class CrawlOperator(Protocol):
         """
 
     def fetched_queues(self) -> Iterator[FetchedQueue]:
-        """Yield what was fetched of each queue, without those of which nothing was. O(queues)."""
+        """Yield the fetches of each queue from which something was fetched. O(queues)."""
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""

@@ -40,11 +40,11 @@ class Suspect(msgspec.Struct):
     patterns: list[str]
     """The most frequent patterns of its paths, with their shares."""
     total_budget: int | None
-    """The total budget that would hold it: what it has spent. None if it is RETIRED already."""
+    """The total budget that would stop it: its expenditure so far. None if it is RETIRED already."""
 
     @property
     def rule(self) -> str:
-        """The rule of a scope that would reject what the strongest evidence names; "" if none is known."""
+        """The scope rule that would reject the URLs of the strongest evidence; "" if none is known."""
         return next((f"regex:{one.pattern}" for one in self.evidence if one.pattern), "")
 
 

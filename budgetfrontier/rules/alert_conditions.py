@@ -1,4 +1,4 @@
-"""The conditions of a crawl of which alerts tell: when each begins, and when it ends.
+"""The conditions of a crawl that alerts report: when each begins, and when it ends.
 
 A condition that has begun ends with a margin, so that a value near its limit does not begin and end it at each look.
 """
@@ -19,7 +19,7 @@ from budgetfrontier.settings.schema import AlertSettings
 
 HOUR = 3600.0
 TRAP = "trap:"
-"""The beginning of the name of a condition of one queue, which is told for each."""
+"""The beginning of the names of conditions about one queue, each of which has an alert of its own."""
 _RESTS = ("bandwidth", "closed")  # verdicts on a crawl that fetches nothing because it must not
 _SAMPLES = 120  # that are kept
 _SHORTEST = 600.0  # seconds of samples that tell how fast a disk fills

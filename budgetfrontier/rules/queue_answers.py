@@ -9,9 +9,9 @@ from budgetfrontier.rules.error_kinds import error_kind, status_kind
 from budgetfrontier.rules.uri_outcomes import ERROR
 
 NONE, UNKNOWN = 4, -1
-"""The class of an attempt that was not answered, after those of 2xx to 5xx; and of one of which that is not known."""
+"""The classes of attempts beside 2xx to 5xx: without an answer, and of unknown status."""
 MOST_KINDS = 12
-"""Kinds of error that are told apart for a queue; further ones are OTHER."""
+"""The most kinds of error that a queue's row names; further ones are counted as OTHER."""
 OTHER = "other"
 REDIRECTION = 300
 """The status from which on contents do not count: those of redirections and errors are often the same."""
@@ -72,7 +72,7 @@ def is_known(row: QueueAnswers) -> bool:
 
 
 def objection(row: QueueAnswers) -> str | None:
-    """Return why a row cannot be that of a queue; None if it can."""
+    """Return why a row is invalid; None if it is valid."""
     if len(row.classes) != NONE + 1 or min(*row.classes, *row.kinds.values(), row.added, row.digests) < 0:
         return "it has other counts than those of five classes, or negative ones"
     if len(row.kinds) > MOST_KINDS + 1:

@@ -60,12 +60,12 @@ def _mean(before: float, value: float, number: int) -> float:
 
 
 def charged(row: tuple[Any, ...]) -> int:
-    """Return how many attempts were charged to a queue, at the least: halved counts tell no more."""
+    """Return the least number of attempts charged to a queue: after counts were halved, the exact one is unknown."""
     return int(row[SUCCESS] + row[RETRY] + row[FAILURE])
 
 
 def objection(row: tuple[Any, ...]) -> str | None:
-    """Return why a row cannot be that of a queue; None if it can."""
+    """Return why a row is invalid; None if it is valid."""
     means = row[_SECONDS:]
     if any(mean < 0 or mean == math.inf for mean in means):
         return "a mean is negative or infinite"

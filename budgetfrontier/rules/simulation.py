@@ -67,7 +67,7 @@ class Simulated(msgspec.Struct, kw_only=True):
     fetches: int
     """Attempts that have ended."""
     unsure: int
-    """Those of them that were drawn from few ends of fetches of their hosts, less than FEW."""
+    """The number of them that were drawn for hosts with fewer than FEW finished fetches."""
     succeeded: int
     failed: int
     """Dead letters included."""
@@ -193,7 +193,7 @@ class Means:
             self._growths.add(found_out.fall, found_out.variance)
 
     def mean(self) -> Behaviour:
-        """Return the behaviour of a host of which nothing was seen."""
+        """Return the behaviour of a host without any finished fetch."""
         ends, pages = self._ends or 1.0, self._pages or 1.0
         return Behaviour(
             self._success / ends if self._ends else 1.0,
@@ -263,7 +263,7 @@ def ends_of(seen: QueueHistory) -> int:
 
 
 def _tried(seen: QueueHistory, failing: float) -> float:
-    """Return how many URIs were tried, if so many failed for now at first."""
+    """Return how many URIs were tried, `failing` of which failed for now at their first attempt."""
     return seen.success + failing + seen.failure + seen.disregarded
 
 

@@ -12,7 +12,7 @@ from budgetfrontier.rules.queue_history import WINDOW
 from budgetfrontier.rules.trap_urls import LEAST, UrlSign
 
 SUSPICIOUS: Final = 0.5
-"""The score from which on a queue is named. What is weak cannot reach it alone."""
+"""The score from which on a queue is listed. Weak evidence alone cannot reach it."""
 
 FINISHED: Final = 20
 """Attempts that a queue must have ended before its growth counts: at its first pages, every site grows."""

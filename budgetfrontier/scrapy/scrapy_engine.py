@@ -28,7 +28,7 @@ MAX_DELAY = 3600.0  # seconds; a call too early does no harm
 TICK = 0.5
 """Seconds between two looks at requests that have ended, of a spider that shares a frontier or reads a bus."""
 CLOSE_WITHIN = 5.0
-"""Seconds in which such a spider sends what it has not sent yet when it closes; 1 if nobody answers already."""
+"""Seconds that a closing spider of these may take to send what is left; 1 if the other side does not answer."""
 MAX_LOST = 100
 """Requests that cannot be restored, in one call of `next_request`."""
 HELD_BACK = 0.1

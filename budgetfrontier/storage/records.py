@@ -236,7 +236,7 @@ class StartedCommand(msgspec.Struct, array_like=True, gc=False):
 
 
 class Progress(msgspec.Struct, array_like=True, gc=False):
-    """The progress of such a command: its position, as plain data, and its effect so far."""
+    """The progress of a StartedCommand: its position, as plain data, and its effect so far."""
 
     at: list[Any]
     effect: dict[str, Any]

@@ -220,12 +220,12 @@ class View:
         return FetchStats() if value is None else decode_tally(value)
 
     def history(self, queue_id: int) -> QueueHistory | None:
-        """Return what is remembered of the attempts of a queue; None if none has ended with details."""
+        """Return counts and means of the attempts of a queue; None if none has ended with details."""
         value = self.txn.get(keys.u32.pack(queue_id), db=self.db[keys.HISTORY])
         return None if value is None else decode_history(value)
 
     def answers(self, queue_id: int) -> QueueAnswers | None:
-        """Return the answers to the attempts of a queue; None if there are none that are known."""
+        """Return the answers to the attempts of a queue; None if none is known."""
         value = self.txn.get(keys.u32.pack(queue_id), db=self.db[keys.ANSWERS])
         return None if value is None else decode_answers(value)
 

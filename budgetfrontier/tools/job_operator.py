@@ -348,7 +348,7 @@ class JobOperator:
                     yield AuditRow(entry.id, entry, covers=how, inverse=inverse)
 
     def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
-        """Return what followed those of some entries that have changed the adjustments, as of the last commit."""
+        """Return the outcomes of those audit entries that changed adjustments, as of the last commit."""
         from budgetfrontier.reports.adjustment_outcomes import outcome_of
 
         with self.reader.view() as view:
@@ -380,7 +380,7 @@ class JobOperator:
             return fullest(view)
 
     def labels(self) -> list[LabelTotals]:
-        """Return what was fetched with each label, and its seeds, some thousands at the most."""
+        """Return the fetches and the seeds of each label, a few thousand labels at the most."""
         from budgetfrontier.storage.label_totals import label_totals
 
         with self.reader.view() as view:
@@ -402,7 +402,7 @@ class JobOperator:
             return statuses(view, selection.test_or_all(), status=status, limit=limit)
 
     def fetched_queues(self) -> Iterator[FetchedQueue]:
-        """Yield what was fetched of each queue, from one snapshot."""
+        """Yield the fetches of each queue, from one snapshot."""
         from budgetfrontier.reports.crawl_comparison import fetched_queues
 
         with self.reader.view() as view:

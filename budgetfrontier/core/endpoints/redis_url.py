@@ -20,7 +20,7 @@ _USAGE = "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// for TLS, o
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _OPTIONS = {"unix": ("db",), "redis": ("db",), "rediss": ("db", *_TLS)}
 SCHEMES = frozenset(_OPTIONS)
-"""The schemes of such URLs."""
+"""The schemes of URLs of Redis servers."""
 
 
 class RedisServer(NamedTuple):

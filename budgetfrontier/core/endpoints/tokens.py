@@ -66,7 +66,7 @@ class SecretFile(Generic[_T]):
         return self._changes
 
     def look(self) -> _T:
-        """Return what the file has, read again if it has changed.
+        """Return the content of the file, read again if the file has changed.
 
         If it cannot be read, what it had before still counts; a warning says so.
         """
@@ -114,7 +114,7 @@ def _signature(found: os.stat_result) -> _Signature:
 
 
 def _read(path: Path, parse: Callable[[str], _T]) -> tuple[_T, _Signature]:
-    """Return what a file has, and a signature that changes with the file."""
+    """Return the parsed content of a file, and a signature that changes whenever the file does."""
     try:
         with path.open("rb") as file:
             found, content = os.fstat(file.fileno()), file.read(_LARGEST)

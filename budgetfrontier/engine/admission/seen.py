@@ -34,7 +34,7 @@ class SeenTable:
         return self._env.txn.get(fingerprint, db=self._env.db[keys.SEEN]) is not None
 
     def known(self, fingerprints: Iterable[bytes]) -> set[bytes]:
-        """Return those of the forms that are known."""
+        """Return the forms that are recorded as seen."""
         find = self._env.seen.set_key
         return {fingerprint for fingerprint in sorted(fingerprints) if find(fingerprint)}
 
@@ -97,7 +97,7 @@ class FilteredSeenTable:
         return self._table.is_seen(fingerprint) or fingerprint in self._filter
 
     def known(self, fingerprints: Iterable[bytes]) -> set[bytes]:
-        """Return those of the forms that are known."""
+        """Return the forms that are recorded as seen."""
         return {fingerprint for fingerprint in fingerprints if self.is_seen(fingerprint)}
 
     def drop_seen(self, batch: Batch) -> None:

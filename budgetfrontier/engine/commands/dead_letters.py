@@ -40,7 +40,7 @@ class ChosenLetters:
 
 
 def check(args: dict[str, Any]) -> None:
-    """Raise for ids that could not be those of dead letters, and for a choice that could not be made."""
+    """Raise for invalid ids of dead letters, and for an invalid choice."""
     if args.get("ids") is not None:
         set(args["ids"])
     if args.get("match") is not None:

@@ -16,7 +16,7 @@ log = logging.getLogger("budgetfrontier.scrapy.shared")
 
 
 class Announcements:
-    """The lines. Those that each of many requests may cause come once."""
+    """The log lines of a spider. A line that many requests may cause is logged once."""
 
     def __init__(self, spider: Any) -> None:
         self._log = logging.LoggerAdapter(log, {"spider": spider})
@@ -138,7 +138,7 @@ class Announcements:
         self._log.info(text, queues, job, where)
 
     def closing(self, options: SharedOptions, *, lost: int, all_told: bool) -> None:
-        """Say what is lost with this process, or was not told."""
+        """Log which requests are lost with this process, and whether the server has got all reports."""
         if lost:
             self._log.warning("Requests that could not be shared are lost: %d", lost)
         if not all_told:

@@ -116,7 +116,7 @@ class Courier:
             self._changed.notify_all()
 
     def landed(self, lease: Lease, seconds: float | None) -> None:
-        """Tell that a download is over, unless the lease ends in this moment."""
+        """Report that a download is over, unless the lease ends soon after."""
         with self._changed:
             self._landed[lease.id] = (lease, seconds, monotonic() + LANDED_AFTER)
             self._changed.notify_all()
@@ -173,7 +173,7 @@ class Courier:
     # -- the end
 
     def close(self, within: float) -> bool:
-        """Send what waits, give back all leases, and disconnect; tell whether all that was done within so many seconds.
+        """Send what waits, give back all leases, and disconnect; return whether that took at most `within` seconds.
 
         What is not sent is not lost: a lease whose end was not told expires, and its page is fetched again.
         """

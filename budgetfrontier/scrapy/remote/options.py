@@ -43,7 +43,7 @@ class SharedOptions(NamedTuple):
 
     @property
     def server(self) -> str:
-        """Who is told what happens, as it stands in messages after "the"."""
+        """The name of the other side in messages, after "the"."""
         return f"{'crawl in partitions' if self.is_cluster else 'server'} at {connections.shown(self.address)}"
 
     def job(self, folder: Path) -> str:

@@ -113,7 +113,10 @@ class SharedScheduler:
         return order(self.crawler.settings)
 
     def _not_opened(self, error: BaseException, failure: Any = None) -> Any:
-        """Log why the frontier cannot be used, and let the spider be closed once it is open. Return what is no such."""
+        """Log why the frontier cannot be used, and let the spider be closed once it is open.
+
+        An error that is none of the frontier's is passed on: its `failure` is returned.
+        """
         if not isinstance(error, FrontierError):
             return failure
         self._says.not_opened(error)
@@ -307,7 +310,7 @@ class SharedScheduler:
             self._courier.landed(lease, seconds)
 
     def _finish_ended(self) -> None:
-        """Tell of the requests that have ended, and of those that have left the downloader."""
+        """Report the requests that have ended, and those that have left the downloader."""
         if ended := self._in_flight.ended():
             self._finish_all(ended)
         for request, request_state in self._in_flight.landed():
@@ -401,7 +404,7 @@ class SharedScheduler:
     # -- time
 
     def _tick(self) -> None:
-        """Tell of requests that have ended, and say it once when the server goes away or comes back."""
+        """Report ended requests; log once when the server stops answering, and when it answers again."""
         if self._closed:
             return
         try:

@@ -1,1 +1,1 @@
-"""Alerts: a job is watched by a process of its own, and what begins or ends is told to webhooks, commands and mail."""
+"""Alerts: a process of its own watches a job, and reports conditions that begin or end by webhook, command and mail."""

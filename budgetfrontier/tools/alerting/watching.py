@@ -1,4 +1,4 @@
-"""The watch over a crawl: looks at it, notes which conditions have begun or ended, and has the sinks told.
+"""The watch over a crawl: it notes which conditions have begun or ended, and sends alerts to the sinks.
 
 The state is in a file, which one watcher at a time holds: of two, the second leaves the look to the first. An alert is
 written there before it is sent, and tried again at later looks until it is delivered or given up. So it is sent at
@@ -264,7 +264,7 @@ class Watch:
             self._tried.put(one)
 
     def _wait(self, patience: float | None) -> None:
-        """Wait until no sink is being told, at most for so many seconds."""
+        """Wait until no delivery is under way, at most for so many seconds."""
         deadline = None if patience is None else time.monotonic() + patience
         for thread in self._senders.values():
             thread.join(None if deadline is None else max(deadline - time.monotonic(), 0.0))

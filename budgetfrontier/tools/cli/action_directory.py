@@ -221,7 +221,7 @@ def kind_of(name: str) -> tuple[str, ...] | None:
 
 
 def _told(result: Any) -> str:
-    """Return what a command has done, in words, by the JSON that it has printed."""
+    """Return a sentence on the effect of a command, from the JSON that it has printed."""
     if isinstance(result, dict) and "adjustments" in result:
         return f"{counted(len(result['adjustments']), 'adjustment')} applied"
     if isinstance(result, dict) and "added" in result:

@@ -97,7 +97,7 @@ def print_json(args: argparse.Namespace, details: dict[str, Any], effect: dict[s
 
 
 def _name_unknown(keys: Sequence[str]) -> None:
-    """Print the keys that are those of no queue, at most 20."""
+    """Print the keys without a queue, at most 20."""
     if keys:
         more = f", ...and {len(keys) - _MOST_NAMES:,} more" if len(keys) > _MOST_NAMES else ""
         named = ", ".join(map(clean, keys[:_MOST_NAMES]))

@@ -1,4 +1,4 @@
-"""The command `alerts`: which conditions hold and who was told, a watch over a crawl, and a test of the sinks."""
+"""The command `alerts`: the conditions that hold and their deliveries, a watch over a crawl, and a test of sinks."""
 
 from __future__ import annotations
 

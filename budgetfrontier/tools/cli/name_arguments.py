@@ -42,7 +42,7 @@ def note_unknown(operator: CrawlOperator, match: str | None) -> None:
 
 
 def nobody(who: str, people: Collection[str]) -> FrontierError:
-    """Return the error that the audit has nothing by `who`; `people` are those that it has."""
+    """Return the error for a `who` without an entry in the audit; `people` have entries."""
     some = sorted(people)[:_MOST_NAMES]
     known = did_you_mean(who, people) or (f"; it has entries by {', '.join(some)}" if some else "")
     return FrontierError(f"the audit has nothing by {who!a}{known or '; it is empty'}")

@@ -32,7 +32,7 @@ from budgetfrontier.tools.console.sampling import Sample
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 
 FRESH = 4.0
-"""Seconds for which what was told of the partitions is good."""
+"""Seconds for which the answers of the partitions are used again."""
 EVERY = 60.0
 """Seconds between two looks at all queues, at least."""
 LISTED = 20

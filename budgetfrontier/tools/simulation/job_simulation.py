@@ -1,4 +1,4 @@
-"""The simulation of a job: what is asked of it, beside how it goes on as it is."""
+"""The simulation of a job with changed settings, beside one with the settings in force."""
 
 from __future__ import annotations
 
