@@ -53,7 +53,6 @@ from budgetfrontier.reports.status_tables import merged as merged_statuses
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.forecasts import Forecast, Held
-from budgetfrontier.rules.rates import FIGURES
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
@@ -194,14 +193,11 @@ class ClusterOperator:
 
     def between(self, since: float, now: float, **figures: Any) -> over_time.Between:
         """Return the function for changes between two times, in all partitions together."""
-        found = self.owners.ask("series", list[SeriesRow], since=since, now=now)
-        return over_time.between(*found.values(), **figures)
+        return over_time.between(*self.series(since, now), **figures)
 
-    def curves(self, now: float, span: str = "") -> over_time.Curves:
-        """Return the curve of each figure over a span until now, of all partitions together."""
-        since = now - over_time.earliest(over_time.SPANS[span] if span else over_time.DAY)
-        found = self.owners.ask("series", list[SeriesRow], since=since, now=now)
-        return over_time.merged_curves([*found.values()], now, span, tuple(FIGURES))
+    def series(self, since: float, now: float) -> over_time.Series:
+        """Return the totals of a time until now, of each partition."""
+        return [*self.owners.ask("series", list[SeriesRow], since=since, now=now).values()]
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time, of all partitions."""

@@ -118,7 +118,7 @@ def curve(values: Sequence[float | None], *, label: str) -> str:
     return f'{head} aria-label="{escape(label)}, at most {most:,.1f}">{_drawn(values, most, 200, 40)}</svg>'
 
 
-def _drawn(values: Sequence[float | None], most: float, width: int, height: int, kind: str = "") -> str:
+def _drawn(values: Sequence[float | None], most: float, width: int, height: int) -> str:
     """Return areas with lines above them, one for each run of values without a gap."""
     step, parts = width / max(len(values) - 1, 1), []
     places = [(at * step, value) for at, value in enumerate(values)]
@@ -130,8 +130,8 @@ def _drawn(values: Sequence[float | None], most: float, width: int, height: int,
         left, right = found[0][0], found[-1][0]
         if len(found) == 1:  # a value alone has no length
             points, right = f"{points} {left + step / 2:.1f},{points.partition(',')[2]}", left + step / 2
-        parts.append(f'<polygon class="area{kind}" points="{left:.1f},{height} {points} {right:.1f},{height}"/>')
-        parts.append(f'<polyline class="line{kind}" points="{points}"/>')
+        parts.append(f'<polygon class="area" points="{left:.1f},{height} {points} {right:.1f},{height}"/>')
+        parts.append(f'<polyline class="line" points="{points}"/>')
     return "".join(parts)
 
 
@@ -159,15 +159,48 @@ def chart(
     top = _round_up(max((value for value in values if value is not None), default=0.0), binary=binary)
     if not any(value is not None for value in values):
         top = 0.0
+    inner = _unknown(values) + (_drawn(values, top, 1000, 84) if top else "")
+    inner += "".join(_hovered(values, since, until, write)) if hover else ""
+    return _framed(inner, since, until, top, text(label), write)
+
+
+def _framed(inner: str, since: float, until: float, top: float, label: str, write: Callable[[float], str]) -> str:
+    """Return a plot with both axes; nothing is known if `top` is 0."""
     grid = "".join(f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>' for y in (16, 58, 100))
     amounts = ((12, top), (54, top / 2)) if top else ()
     texts = "".join(f'<text class="tick" x="0" y="{y}">{text(write(amount))}</text>' for y, amount in amounts)
     texts += "".join(_time(when, since, until, name) for when, name in _axis(since, until))
-    inner = _unknown(values) + (_drawn(values, top, 1000, 84) if top else "")
-    inner += "".join(_hovered(values, since, until, write)) if hover else ""
     plot = f'<svg class="plot" y="16" height="84" viewBox="0 0 1000 84" preserveAspectRatio="none">{inner}</svg>'
-    described = f"{text(label)}, at most {text(write(top))}" if top else f"{text(label)}: nothing is known"
+    described = f"{label}, at most {text(write(top))}" if top else f"{label}: nothing is known"
     return f'<svg class="chart" height="118" role="img" aria-label="{described}">{grid}{plot}{texts}</svg>'
+
+
+def stacked_chart(
+    layers: Sequence[tuple[str, str, Sequence[float | None]]],
+    *,
+    since: float,
+    until: float,
+    label: str,
+    write: Callable[[float], str],
+) -> str:
+    """Return a chart of several figures over one time, on top of each other, the first at the bottom.
+
+    Each has its name, its class of color, and its values at equal intervals.
+    """
+    below: list[float | None] = [None] * max(len(values) for _, _, values in layers)
+    sums = []
+    for name, kind, values in layers:
+        below = [
+            None if value is None and under is None else (value or 0.0) + (under or 0.0)
+            for value, under in zip(values, below, strict=True)
+        ]
+        sums.append((name, kind, below))
+    top = _round_up(max((value for value in below if value is not None), default=0.0), binary=False)
+    drawn = (
+        f'<g class="layer {kind}"><title>{text(name)}</title>{_drawn(values, top, 1000, 84)}</g>'
+        for name, kind, values in reversed(sums)
+    )
+    return _framed("".join((_unknown(below), *drawn)), since, until, top, text(label), write)
 
 
 def _round_up(amount: float, *, binary: bool) -> float:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_comparison import FetchedQueue
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
-    from budgetfrontier.reports.over_time import Between, Curves, OverTime
+    from budgetfrontier.reports.over_time import Between, OverTime, Series
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
@@ -218,8 +218,8 @@ class CrawlOperator(Protocol):
     def between(self, since: float, now: float, **figures: Any) -> Between:
         """Return the function of what happened between two times from `since` on, see `over_time.between`."""
 
-    def curves(self, now: float, span: str = "") -> Curves:
-        """Return the curve of each figure over a span until now, or over the one that fits, see `over_time.SPANS`."""
+    def series(self, since: float, now: float) -> Series:
+        """Return the totals of a time until now, of each partition."""
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time."""

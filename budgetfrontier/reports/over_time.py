@@ -48,6 +48,8 @@ FORECAST_DROP = ("earliest", "latest")
 UNKNOWN = "nothing is known of that time: totals are kept from the first minute of crawling on"
 
 
+Series = Sequence[Sequence[SeriesRow]]
+"""The totals over time, in order of time: of a job one sequence, of a crawl in partitions one of each."""
 Between = Callable[[float, float], Window]
 """Takes two times; returns the figures between them."""
 
@@ -77,50 +79,38 @@ class Curves(NamedTuple):
         return self.until - SPANS[self.span]
 
 
-def curves_of(rows: Sequence[SeriesRow], now: float, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:
+def curves_of(series: Series, now: float, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:
     """Return the curves of the time until now; without a span, of an hour or a day, as that holds all. O(rows)."""
-    length = SPANS[span := span or fitting(rows, now)]
-    found = window(rows, now - length, now)
-    drawn = curves(rows, now - length, now, _POINTS[span])
+    length = SPANS[span := span or fitting(series, now)]
+    found = between(*series)(now - length, now)
+    drawn = [curves(rows, now - length, now, _POINTS[span]) for rows in series or ((),)]
     return Curves(
         span,
         now,
         found.seconds,
-        [Curve(name, found.rates.get(name), drawn[name]) for name in figures],
-        levels(rows, lambda row: row.queued, now, span),
+        [Curve(name, found.rates.get(name), _summed([each[name] for each in drawn])) for name in figures],
+        levels(series, lambda row: row.queued, now, span),
     )
 
 
-def merged_curves(
-    parts: Sequence[Sequence[SeriesRow]], now: float, span: str = "", figures: Sequence[str] = SHOWN
-) -> Curves:
-    """Return the curves of several frontiers together, such as the partitions of a crawl."""
-    span = span or max((fitting(rows, now) for rows in parts), key=lambda one: SPANS[one], default="10m")
-    each = [curves_of(rows, now, span, figures) for rows in parts]
-    found = between(*parts)(now - SPANS[span], now)
-    drawn = [_added([one.figures[place].points for one in each]) for place in range(len(figures))]
-    return Curves(
-        span,
-        now,
-        found.seconds,
-        [Curve(name, found.rates.get(name), points) for name, points in zip(figures, drawn, strict=True)],
-        _added([one.queued for one in each]),
-    )
-
-
-def _added(parts: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """Return the sum of some curves; None where none of them is known."""
-    known = ([one for one in points if one is not None] for points in zip(*parts, strict=True))
-    return [sum(some) if some else None for some in known]
-
-
-def fitting(rows: Sequence[Totals], now: float) -> str:
+def fitting(series: Series, now: float) -> str:
     """Return the shortest span that a curve of all rows needs; a day at the most."""
-    return next((span for span in ("10m", "1h") if not rows or rows[0].time >= now - SPANS[span]), "1d")
+    first = min((rows[0].time for rows in series if rows), default=now)
+    return next((span for span in ("10m", "1h") if first >= now - SPANS[span]), "1d")
 
 
-def levels(rows: Sequence[SeriesRow], level: Callable[[SeriesRow], int], now: float, span: str) -> list[float | None]:
+def levels(series: Series, level: Callable[[SeriesRow], int], now: float, span: str) -> list[float | None]:
     """Return a level of the totals at the end of each part of a span until now; None before the first row."""
+    return _summed([_levels(rows, level, now, span) for rows in series or ((),)])
+
+
+def _summed(parts: Sequence[list[float | None]]) -> list[float | None]:
+    """Return the sum of the curves of several frontiers; None where nothing is known of any."""
+    known = ([value for value in at if value is not None] for at in zip(*parts, strict=True))
+    return [sum(values) if values else None for values in known]
+
+
+def _levels(rows: Sequence[SeriesRow], level: Callable[[SeriesRow], int], now: float, span: str) -> list[float | None]:
     found: list[float | None] = []
     at, last, length = 0, None, SPANS[span] / _POINTS[span]
     for before in reversed(range(_POINTS[span])):
@@ -141,7 +131,7 @@ def overview(view: View, path: Path, holds: forecasts.Held, now: float) -> OverT
     """Return the curves and the forecasts of the frontier at `path`. O(2,200 rows)."""
     rows = read(view, now - LONGEST, now)
     found = forecast_rows(between(rows), view.summary(), holds, limits_left(view, path, now), now=now)
-    return OverTime(curves_of(rows, now), found)
+    return OverTime(curves_of([rows], now), found)
 
 
 def read(view: View, since: float, now: float) -> list[SeriesRow]:

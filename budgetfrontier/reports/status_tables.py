@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
 from typing import Any, NamedTuple
 
@@ -17,6 +17,10 @@ from budgetfrontier.storage.view import View
 
 CLASSES = ("2xx", "3xx", "4xx", "5xx", "none")
 """The classes of status, in the order of `QueueAnswers.classes`."""
+CHOICES = ("", *CLASSES[2:])
+"""The errors by which pages list queues, as of `StatusChoice`."""
+COLORS = dict(zip(CLASSES, ("s-in-process", "s-ready", "s-inactive", "s-retired", "s-exhausted"), strict=True))
+"""The color of each class on pages."""
 MOST = 5000
 """Queues and kinds of error that are listed at the most."""
 _KINDS = 10_000  # that are told apart over all queues
@@ -75,9 +79,20 @@ def statuses(
     view: View, test: Callable[[QueueRecord], bool] | None, *, status: str = "", limit: int | None = None
 ) -> Statuses:
     """Return the answers of the queues that pass a test, those with most of a status first. O(queues)."""
-    wanted, sums, number = StatusChoice(status), [0] * len(CLASSES), 0
+    return statuses_by(view, test, (status,), limit=limit)[status]
+
+
+def statuses_by(
+    view: View,
+    test: Callable[[QueueRecord], bool] | None,
+    choices: Sequence[str],
+    *,
+    limit: int | None,
+) -> dict[str, Statuses]:
+    """Return the answers for each of several statuses, from one pass: their rows differ. O(queues)."""
+    sums, number = [0] * len(CLASSES), 0
     most = MOST if limit is None else min(limit, MOST)
-    found: list[tuple[int, int, QueueAnswers]] = []
+    found: dict[str, list[tuple[int, int, QueueAnswers]]] = {status: [] for status in choices}
     kinds: dict[str, list[int]] = {}
     for key, value in view.items(keys.ANSWERS):
         queue_id, row = keys.u32.unpack(key)[0], decode_answers(value)
@@ -87,21 +102,30 @@ def statuses(
         sums = [total + count for total, count in zip(sums, row.classes, strict=True)]
         for kind, attempts in row.kinds.items():
             _add(kinds, kind, attempts, queue_id)
-        if count := wanted.count(row):
-            found.append((-count, queue_id, row))
-            if len(found) > 4 * most + 1000:
-                found = nsmallest(most, found, key=lambda one: one[:2])
-    rows = [
-        StatusRow(view.queue_by_id(queue_id).queue, row.classes, row.kinds, repeated(row))
-        for _, queue_id, row in nsmallest(most, found, key=lambda one: one[:2])
-    ]
-    rows.sort(key=lambda row: (-wanted.count(row), row.queue))
+        for status, first in found.items():
+            if count := StatusChoice(status).count(row):
+                first.append((-count, queue_id, row))
+                if len(first) > 4 * most + 1000:
+                    first[:] = nsmallest(most, first, key=lambda one: one[:2])
     frequent = nlargest(most, kinds.items(), key=lambda item: item[1][0])
     named = [
         KindRow(kind, attempts, of, view.queue_by_id(worst).queue, of_worst)
         for kind, (attempts, of, worst, of_worst) in frequent
     ]
-    return Statuses(sums, number, rows, named)
+    return {
+        status: Statuses(sums, number, _rows(view, StatusChoice(status), first, most), named)
+        for status, first in found.items()
+    }
+
+
+def _rows(
+    view: View, wanted: StatusChoice, found: Iterable[tuple[int, int, QueueAnswers]], most: int
+) -> list[StatusRow]:
+    rows = [
+        StatusRow(view.queue_by_id(queue_id).queue, row.classes, row.kinds, repeated(row))
+        for _, queue_id, row in nsmallest(most, found, key=lambda one: one[:2])
+    ]
+    return sorted(rows, key=lambda row: (-wanted.count(row), row.queue))
 
 
 def _add(kinds: dict[str, list[int]], kind: str, attempts: int, queue_id: int) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_comparison import FetchedQueue
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
-    from budgetfrontier.reports.over_time import Between, Curves
+    from budgetfrontier.reports.over_time import Between, Series
     from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
@@ -198,17 +198,14 @@ class JobOperator:
         """Return the function of what happened between two times from `since` on."""
         from budgetfrontier.reports import over_time
 
-        with self.reader.view() as view:
-            return over_time.between(over_time.read(view, since, now), **figures)
+        return over_time.between(*self.series(since, now), **figures)
 
-    def curves(self, now: float, span: str = "") -> Curves:
-        """Return the curve of each figure over a span until now, or over the one that fits."""
+    def series(self, since: float, now: float) -> Series:
+        """Return the totals of a time until now. O(rows)."""
         from budgetfrontier.reports import over_time
-        from budgetfrontier.rules.rates import FIGURES
 
         with self.reader.view() as view:
-            rows = over_time.read(view, now - over_time.earliest(over_time.LONGEST), now)
-        return over_time.curves_of(rows, now, span, tuple(FIGURES))
+            return [over_time.read(view, since, now)]
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time."""

@@ -30,6 +30,7 @@ from tests.cluster.workers import running
 from tests.support import PATIENCE, token_file, until
 
 PARTITIONS = 2
+SETTINGS = {"crawl": "test", "frontier": {"politeness": {"min_delay": 0, "max_delay": 0}}}
 URL = "kafka://nowhere/test"
 TOKEN = "a token of sixteen"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -43,7 +44,7 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
     monkeypatch.setattr(crawl_owners, "WAIT", PATIENCE)
     with (
-        running(tmp_path, Settings.from_dict({"crawl": "test"}), [(0,), (1,)], PARTITIONS) as cluster,
+        running(tmp_path, Settings.from_dict(SETTINGS), [(0,), (1,)], PARTITIONS) as cluster,
         ClusterFrontier("test", cluster.directory) as frontier,
         ClusterFrontier("test", cluster.directory) as second,
     ):
@@ -111,6 +112,33 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
     console(scenario)
 
 
+def test_pages_have_the_answers_of_all_partitions(console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        def finish() -> int:
+            leases = operator.frontier.lease(1)
+            for lease in leases:
+                ill = lease.queue in ("h0.test", "h1.test")
+                outcome = Outcome.DEAD if ill else Outcome.SUCCESS
+                reason = "poison" if ill else ""
+                operator.frontier.finish(lease, outcome, status=404 if ill else 200, reason=reason, delay=0.0)
+            return len(leases)
+
+        while await asyncio.to_thread(finish):
+            pass
+        (_, errors, _), (_, statuses, _) = await do("/errors"), await do("/statuses")
+        assert "<bdi>status 404</bdi>" in errors and "<bdi>poison</bdi>" in errors
+        assert 'aria-label="attempts by status: 2xx 6, 4xx 6"' in statuses
+        assert "h0.test" in statuses and "h1.test" in statuses and "h2.test" not in statuses
+        _, letters, _ = await do("/dead-letters?reason=poison")
+        assert "6 dead letters" in letters and ">0/" in letters and ">1/" in letters and "checkbox" not in letters
+        for path in ("/", "/rates"):
+            _, text, _ = await do(path)
+            assert "<h2>Over time" in text, path
+        assert "0 leases out" in (await do("/leases"))[1]
+
+    console(scenario)
+
+
 def test_adjustments_are_listed_withdrawn_and_undone(console: Any) -> None:
     async def scenario(do: Do, operator: CrawlOwners) -> None:
         _, text, shown = await do("/steer", op="adjust", match="*", total="5", reason="enough")
@@ -162,7 +190,7 @@ def test_the_overview_has_the_figures_and_the_forecast_of_all_partitions(console
     async def scenario(do: Do, operator: CrawlOwners) -> None:
         _, text, _ = await do("/")
         assert '<span class="name">queued</span><b class="good">12' in text and "in 4 queues" in text
-        assert "<h2>Forecast</h2>" in text and 'href="/retired"' not in text and 'href="/rates"' not in text
+        assert "<h2>Forecast</h2>" in text and 'href="/retired"' not in text
 
     console(scenario)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from budgetfrontier.reports.charts import chart, curve, horizon, strip
+from budgetfrontier.reports.charts import chart, curve, horizon, stacked_chart, strip
 
 NOON = 1_795_435_200.0
 """2026-11-23 12:00 UTC."""
@@ -53,3 +53,12 @@ def test_the_bar_of_a_forecast_has_what_is_sure_and_what_may_be(
 def test_a_strip_names_its_parts() -> None:
     text = strip([("2xx", "fill", 3), ("5xx", "bad", 1), ("none", "dim", 0)], label="answers")
     assert 'aria-label="answers: 2xx 3, 5xx 1"' in text and text.count("<rect") == 2
+
+
+def test_layers_are_stacked_with_the_first_at_the_bottom() -> None:
+    layers = [("2xx", "s-in-process", [1.0, None, 3.0]), ("4xx", "s-inactive", [1.0, None, 1.0])]
+    text = stacked_chart(layers, since=0.0, until=3600.0, label="attempts", write=lambda amount: f"{amount:g}")
+    assert 'aria-label="attempts, at most 5"' in text and text.count("unknown") == 1
+    assert text.index('class="layer s-inactive"') < text.index('class="layer s-in-process"'), "it is painted first"
+    top, below = (found.split() for found in re.findall(r'polyline class="line" points="([^"]*)"', text)[1::2])
+    assert [point.partition(",")[2] for point in (top[0], below[0])] == ["18.2", "34.4"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.reports.over_time import curves_of, merged_curves
+from budgetfrontier.reports.over_time import curves_of
 from budgetfrontier.storage.series import SeriesRow
 
 
@@ -13,7 +13,7 @@ def rows(minutes: range, a_minute: int) -> list[SeriesRow]:
 
 def test_the_curves_of_partitions_are_added_up_where_they_are_known() -> None:
     both, early = rows(range(61), 2), rows(range(31), 3)
-    found = merged_curves([both, early], 3600.0, "1h", ("fetched",))
+    found = curves_of([both, early], 3600.0, "1h", ("fetched",))
     assert found.figures[0].points == [5 * 60.0] * 30 + [2 * 60.0] * 30
     assert found.figures[0].rate is not None and found.figures[0].rate.count == 2 * 60 + 3 * 30
     assert found.queued == [5] * 60
@@ -21,5 +21,5 @@ def test_the_curves_of_partitions_are_added_up_where_they_are_known() -> None:
 
 def test_the_span_holds_the_partition_that_began_first() -> None:
     old, new = rows(range(0, 600, 10), 1), rows(range(595, 600), 1)
-    assert merged_curves([new, old], 600 * 60.0).span == curves_of(old, 600 * 60.0).span == "1d"
-    assert merged_curves([], 0.0).figures[0].points == []
+    assert curves_of([new, old], 600 * 60.0).span == curves_of([old], 600 * 60.0).span == "1d"
+    assert curves_of([], 0.0).figures[0].points == [None] * 20

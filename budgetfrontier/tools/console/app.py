@@ -253,6 +253,7 @@ class Console:
             "job_name": job.name or job.title if job else "",
             "job_folder": job.place if job else "",
             "base": job.base if job else "",
+            "is_folder": job is not None and job.is_folder,
             "navigation": self._groups(steers=can_steer) if job else [],
             "here": page.path if page else None,
             "several": any(one.name for one in self.jobs),

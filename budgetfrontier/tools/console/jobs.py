@@ -16,15 +16,17 @@ from urllib.parse import quote
 
 import msgspec
 
+from budgetfrontier.core.model import Summary
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports import over_time
 from budgetfrontier.reports.operators import CrawlOperator
+from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.changes_since import Since, since
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.sampling import Sample, Samples, read
 from budgetfrontier.tools.console.scan_schedule import Scanned, Scans
-from budgetfrontier.tools.console.status_counts import StatusCounts
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
 from budgetfrontier.tools.job_operator import JobOperator
@@ -51,8 +53,7 @@ class ConsoleJob:
         self.path = frontier
         self.samples = Samples()
         self.scans = Scans(frontier)
-        self.over_time = OverTimeOfJob()
-        self.status_counts = StatusCounts()
+        self.over_time = self._over_time()
         self._reader: Reader | None = None
         self._file: tuple[int, int] | None = None
         self._opening = threading.Lock()
@@ -102,8 +103,19 @@ class ConsoleJob:
             if self._file not in (None, file):
                 self.samples.clear()
                 self.scans.clear()
-                self.over_time = OverTimeOfJob()
+                self.over_time = self._over_time()
             self._file = file
+
+    def _over_time(self) -> OverTimeOfJob:
+        return OverTimeOfJob(lambda since, now: self.look(lambda operator: operator.series(since, now)))
+
+    def forecasts(self, totals: Summary, scanned: Scanned | None) -> list[Forecast]:
+        """Return when each bound would end the crawl, with the holdings of the queues as of a scan."""
+        (rows,), now = self.over_time.series()
+        with self.view() as view:
+            limits = over_time.limits_left(view, self.path, now)
+        holds = scanned.scan.held if scanned else None
+        return over_time.forecast_rows(over_time.between(rows), totals, holds, limits, now=now)
 
     def scanned(self) -> Scanned | None:
         """Return the latest scan of the frontier that is there, and ask for another if it is old. Raises Gone."""

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+CRAWL_LOG = "crawl.log"
 LARGEST = 128 << 10
 """Bytes that are read of a file at a time."""
 
@@ -38,19 +39,6 @@ def log_files(folder: Path) -> list[LogFile]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(found)
-
-
-def lines_from(folder: Path, name: str, start: int, most: int) -> tuple[list[bytes], int, int]:
-    """Return the whole lines of a file from a byte on, where they end, and the size of the file.
-
-    About `most` bytes are read. Raises FileNotFoundError, OSError.
-    """
-    with _opened(folder, name) as file:
-        size = os.fstat(file.fileno()).st_size
-        file.seek(start)
-        data = file.read(most)
-    end = data.rfind(b"\n") + 1
-    return data[:end].splitlines(), start + end, size
 
 
 def before(folder: Path, name: str, end: int | None) -> Piece:

@@ -30,6 +30,7 @@ from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob, Gone, slug_of
 from budgetfrontier.tools.console.sampling import Sample
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
+from budgetfrontier.tools.console.totals_history import OverTimeOfJob
 
 FRESH = 4.0
 """Seconds for which the answers of the partitions are used again."""
@@ -101,6 +102,9 @@ class PartitionedJob(ConsoleJob):
     def crawl(self) -> str:
         """The name of the crawl."""
         return "" if self._current is None else self._current.report.crawl
+
+    def _over_time(self) -> OverTimeOfJob:
+        return OverTimeOfJob(lambda since, now: self.look(lambda operator: operator.series(since, now)), fresh=EVERY)
 
     def open_reader(self) -> Reader:
         """Raise Gone: its files are those of its workers."""

@@ -65,6 +65,7 @@ def environment() -> Environment:
         "ranking": _markup(charts.ranking),
         "curve": _markup(charts.curve),
         "chart": _chart,
+        "stacked_chart": _markup(partial(charts.stacked_chart, write=partial(figure_at_axis, "fetched"))),
         "horizon": _markup(charts.horizon),
         "strip": _markup(charts.strip),
         "figure": figure,

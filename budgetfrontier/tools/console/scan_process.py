@@ -18,6 +18,7 @@ from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import terms_of
 from budgetfrontier.reports.overview import Overview, SpendDistribution
+from budgetfrontier.reports.status_tables import CHOICES, Statuses, statuses_by
 from budgetfrontier.reports.trap_list import Suspect, suspects
 from budgetfrontier.rules.forecasts import Held, Holdings
 from budgetfrontier.storage import group_listing
@@ -31,6 +32,8 @@ LISTED = 20
 """Queues in each list of the aggregates."""
 FULLEST = 50
 """Quotas that are listed."""
+ANSWERING = 100
+"""Hosts that are listed by their answers, and kinds of errors."""
 TRAPS_READ = 100
 """Queues whose URIs are read to find traps, about a second: `traps` reads more."""
 
@@ -50,6 +53,8 @@ class Scan(msgspec.Struct):
     groups: GroupsListed = msgspec.field(default_factory=GroupsListed)
     quotas: list[QuotaUse] = []
     """The fullest quotas."""
+    answers: dict[str, Statuses] = {}
+    """The answers of all queues: for each of `status_tables.CHOICES` those with most of it."""
     suspects: list[Suspect] = []
     """The queues that look like traps, of TRAPS_READ."""
 
@@ -90,13 +95,14 @@ def _scan(frontier: str, fd: int) -> Scan:
             head = overview.read(reader, passing)
             with reader.view() as view:
                 quotas = fullest(view)[:FULLEST]
+                answers = statuses_by(view, None, CHOICES, limit=ANSWERING)
                 traps = suspects(view, None, limit=None, now=head.generated, read=TRAPS_READ)
         layout = columns.write(lambda share: _say(ScanLine(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
     waiting = overview.inactive_by_precedence()
     return Scan(
         head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.groups, quotas,
-        traps,
+        answers, traps,
     )  # fmt: skip
 
 

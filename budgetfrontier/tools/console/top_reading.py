@@ -43,11 +43,11 @@ class JobReading:
             judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
             title = view.settings()[0].crawl or job.title
         job.samples.add(sample)
-        rows, _ = job.over_time.rows(job.reader)
-        shown = Shown(title, now, sample, running, judged, rates=job.samples.rates(), series=rows)
+        (rows,), _ = job.over_time.series()
+        shown = Shown(title, now, sample, running, judged, rates=job.samples.rates(), series=list(rows))
         scanned = job.scans.latest
         shown.as_of = scanned.when if scanned else None
-        found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
+        found = job.forecasts(sample.totals, scanned)
         shown.forecast = forecast_sentence(found)
         found_now = wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None)
         shown.wrong = [problem.text for problem in found_now]

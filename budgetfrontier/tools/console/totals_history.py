@@ -1,50 +1,41 @@
-"""The history of the totals of a job, with its curves and forecasts, for all pages and `top`."""
+"""The history of the totals of a job, with its curves, for all pages and `top`."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 
-from budgetfrontier.core.model import Summary
 from budgetfrontier.reports import over_time
-from budgetfrontier.reports.over_time import Curves, curves_of
-from budgetfrontier.rules.forecasts import Forecast, Held, Limit
-from budgetfrontier.storage.reader import Reader
-from budgetfrontier.storage.series import SeriesRow
-
-_FRESH = 10.0  # seconds for which a reading is good
+from budgetfrontier.reports.over_time import Curves, Series, curves_of
+from budgetfrontier.rules.rates import SHOWN
 
 
 class OverTimeOfJob:
-    """The totals of a job over time, and the rest to its limits; read again after ten seconds."""
+    """The totals of a job over time, read again after some seconds."""
 
-    def __init__(self) -> None:
-        self._rows: list[SeriesRow] = []
-        self._curves: dict[str, Curves] = {}
-        self._limits: dict[str, Limit] = {}
-        self._read = 0.0
+    def __init__(self, read: Callable[[float, float], Series], *, fresh: float = 10.0) -> None:
+        """`read` returns the totals of a time until now; they are good for `fresh` seconds."""
+        self._read, self._fresh = read, fresh
+        self._series: Series = []
+        self._curves: dict[tuple[str, tuple[str, ...]], Curves] = {}
+        self._when = 0.0
         self._reading = threading.Lock()
 
-    def rows(self, reader: Reader) -> tuple[list[SeriesRow], float]:
-        """Return the rows of the longest time and the one before it, and when they were read. O(2,200 rows)."""
+    def series(self) -> tuple[Series, float]:
+        """Return the totals of the longest time and the one before it, and when they were read. O(2,200 rows)."""
         with self._reading:
             now = time.time()
-            if not 0 <= now - self._read < _FRESH:
-                with reader.view() as view:
-                    rows = over_time.read(view, now - over_time.earliest(over_time.LONGEST), now)
-                    self._limits = over_time.limits_left(view, reader.path, now)
-                self._rows, self._curves, self._read = rows, {}, now
-            return self._rows, self._read
+            if not 0 <= now - self._when < self._fresh:
+                self._series = self._read(now - over_time.earliest(over_time.LONGEST), now)
+                self._curves, self._when = {}, now
+            return self._series, self._when
 
-    def curves(self, reader: Reader, span: str = "") -> Curves:
+    def curves(self, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:
         """Return the curves of a span, or of the one that fits."""
-        rows, now = self.rows(reader)
+        found, now = self.series()
         with self._reading:
-            if span not in self._curves:
-                self._curves[span] = curves_of(rows, now, span)
-            return self._curves[span]
-
-    def forecasts(self, reader: Reader, totals: Summary, holds: Held | None) -> list[Forecast]:
-        """Return when each bound would end the crawl; `holds` are the holdings of the queues, as of the last scan."""
-        rows, now = self.rows(reader)
-        return over_time.forecast_rows(over_time.between(rows), totals, holds, self._limits, now=now)
+            asked = span, tuple(figures)
+            if asked not in self._curves:
+                self._curves[asked] = curves_of(found, now, span, figures)
+            return self._curves[asked]

@@ -138,7 +138,7 @@ ANSWERS = {
         ("age", "http://slow.test/0"), ("1 lease out", "age", "http://slow.test/0")
     ),
     "Which errors, by reason?": Answer(
-        ("poison        1       1  http://dead.test/",), ("poison 1", "-2 no connection 1")
+        ("poison        1       1  http://dead.test/",), ("poison 2", "Dead letters by reason 1 poison 1")
     ),
     "How many URIs were refused, and why?": Answer(
         ("Full:          5", "Invalid:       1 (scheme: 1)"),
@@ -146,7 +146,7 @@ ANSWERS = {
     ),
     "Which hosts answer with 4xx, with 5xx, or not at all?": Answer(
         ("2 attempts of 2 queues: 2 without an answer", "dead.test      0    0    0    0     1", "poison (1)"),
-        ("dead.test 0 0 0 0 1 100% poison (1)",),
+        ("no answer 2 100.0%", "1 100% poison (1)"),
     ),
     "Which kinds of errors are there?": Answer(("poison         2       2  dead.test",), ("poison 2",)),
     "Are the seeds done? Which of them wait?": Answer(

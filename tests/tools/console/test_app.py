@@ -90,7 +90,7 @@ def test_an_order_by_an_amount_comes_from_a_scan(job: Path) -> None:
 
     text = visit(job, act)
     assert text.index("snoozed.test") < text.index("capped.test") < text.index("named.test") < text.index("dead.test")
-    assert "Order as of" in text
+    assert "As of <time" in text
 
 
 def test_a_scan_without_a_folder_for_temporary_files_says_so(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.reports import log_index
 from budgetfrontier.reports.kinds import KINDS
 from budgetfrontier.settings.seed_settings import with_seed_settings
-from budgetfrontier.tools.console import status_counts
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.log_files import LARGEST, before, log_files
-from budgetfrontier.tools.console.status_counts import StatusCounts
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 
@@ -172,41 +171,51 @@ def test_logs_are_shown_from_their_end_and_searched(job: Path) -> None:
     assert "another" in get(job, "/logs?file=other.log")[1]
 
 
-def test_the_statuses_in_the_whole_crawl_log_are_counted(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logs = job / "logs"
-    logs.mkdir()
-    lines = ["  500 1 http://a.test/ L - text/html #001 - - - -", "  200 1 http://a.test/ L - text/html #001 - - - -"]
-    lines += ["   -2 - http://b.test/ L - - #001 - - - 2t,cannot_connect_(no,_really),seed:http://s.test/"] * 2
-    lines += ["-9998 - http://c.test/ L - - #001 - - - robots", "nonsense"]
-    lines += [lines[1]] * 5000
-    (logs / "crawl.log").write_text("".join(f"2026-11-20T22:00:00.000Z {line}\n" for line in lines))
-    _, text = get(job, "/errors")
-    assert ">500 Internal Server Error<" in text and ">-2 no connection<" in text
-    assert ">-9998 forbidden by robots.txt<" in text and ">200" not in text and "in all of crawl.log" in text
-    monkeypatch.setattr(status_counts, "AT_ONCE", 1000)
-    _, text = get(job, "/errors")
-    assert "of crawl.log; the next page counts on" in text and ">500 Internal Server Error<" in text
+def test_errors_and_statuses_are_of_the_whole_crawl_by_kind_and_by_class(tmp_path: Path) -> None:
+    answer_with(tmp_path, {"good.test": (200, 200, 301), "gone.test": (404, 404, 404), "ill.test": (500, 0)})
+    paths = ("/errors", "/statuses", "/statuses?status=5xx")
+    errors, statuses, servers = scanned(tmp_path, *paths)
+    assert "<bdi>status 404</bdi>" in errors and "<bdi>timed out" in errors
+    assert "/logs?file=crawl.log&amp;q=+404+" in errors, "the log is for the lines alone"
+    assert 'aria-label="attempts by status: 2xx 2, 3xx 1, 4xx 3, 5xx 1, no answer 1"' in statuses
+    assert 'aria-label="answers: 4xx 3"' in statuses and "good.test" not in statuses, "it has no errors"
+    assert statuses.index("<bdi>gone.test<") < statuses.index("<bdi>ill.test<")
+    assert "ill.test" in servers and "gone.test" not in servers.partition("Kinds of errors")[0]
 
 
-def test_statuses_of_a_log_that_begins_late_are_not_said_to_be_all(job: Path) -> None:
-    (job / "logs").mkdir()
-    line = "2099-11-20T22:00:00.000Z   500 1 http://a.test/ L - text/html #001 - - - -\n"
-    (job / "logs" / "crawl.log").write_text(line)
-    _, text = get(job, "/errors")
-    assert "in crawl.log, which begins at 2099-11-20T22:00:00.000Z: attempts were made before that" in text
-    assert "in all of crawl.log" not in text
+def test_statuses_over_time_are_drawn_by_class(tmp_path: Path) -> None:
+    clock = ManualClock(time.time() - 1800)
+    answer_with(tmp_path, {"a.test": (200, 404)}, clock)
+    text = get(tmp_path, "/statuses?span=1h")[1]
+    assert 'aria-label="attempts per hour, by class of status, at most' in text
+    assert "<title>2xx</title>" in text and "<title>4xx</title>" in text and "<title>5xx</title>" not in text
 
 
-def test_a_log_that_grows_is_counted_on_and_one_that_shrinks_anew(tmp_path: Path) -> None:
-    counts, log = StatusCounts(), tmp_path / "crawl.log"
-    assert counts.counted(tmp_path) == ({}, 1.0)
-    log.write_bytes(b"t 200 -\nt   404 -\nt 5")
-    assert counts.counted(tmp_path) == ({200: 1, 404: 1}, 18 / 21)
-    with log.open("ab") as file:
-        file.write(b"03 -\n")
-    assert counts.counted(tmp_path) == ({200: 1, 404: 1, 503: 1}, 1.0)
-    log.write_bytes(b"t -2 -\n")
-    assert counts.counted(tmp_path) == ({-2: 1}, 1.0)
+def answer_with(folder: Path, statuses: dict[str, tuple[int, ...]], clock: ManualClock | None = None) -> None:
+    """Crawl pages of some hosts that answer so; 0 is no answer. Each takes a minute of the clock, if one is given."""
+    settings = {"frontier": {"politeness": {"min_delay": 0, "max_delay": 0}, "retry": {"max_retries": 0}}}
+    with Frontier.open(folder / "frontier", settings, clock=clock) as frontier:
+        frontier.schedule_many(f"http://{host}/{at}" for host, all_ in statuses.items() for at in range(len(all_)))
+        rest = {host: list(all_) for host, all_ in statuses.items()}
+        while leases := frontier.lease(1):
+            status = rest[leases[0].queue].pop(0)
+            outcome = Outcome.SUCCESS if 0 < status < 500 else Outcome.FAILURE
+            frontier.finish(
+                leases[0], outcome, status=status, reason="" if status else "timed out after 20s", delay=0.0
+            )
+            if clock is not None:
+                clock.advance(60.0)
+                frontier.commit()
+
+
+def scanned(folder: Path, *paths: str) -> list[str]:
+    """The texts of pages once the queues have been scanned."""
+
+    async def look(client: Client, console: Console) -> list[str]:
+        await console.jobs[0].scans.run()
+        return [await (await client.get(path)).text() for path in paths]
+
+    return visit(folder, look)
 
 
 def test_dead_letters_of_one_cause_are_one_group_whatever_their_hosts(job: Path) -> None:
@@ -398,5 +407,5 @@ def test_a_queue_shows_the_classes_of_its_answers_and_the_kinds_of_its_errors(tm
             outcome = Outcome.SUCCESS if status else Outcome.FAILURE
             frontier.finish(lease, outcome, status=status, reason="timed out after 20s", delay=0.0)
     text = get(tmp_path, "/queue/a.test")[1]
-    assert 'aria-label="answers: 2xx 1, 4xx 1, none 1"' in text
+    assert 'aria-label="answers: 2xx 1, 4xx 1, no answer 1"' in text
     assert "<bdi>status 404</bdi>" in text and "timed out" in text

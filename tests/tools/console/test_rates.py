@@ -57,7 +57,7 @@ def test_a_figure_is_the_same_on_every_page_in_top_and_in_the_report(
     job = ConsoleJob("", busy, busy / "frontier")
     try:
         page = {row[0]: row for row in rates.build(job, Query({"span": "1h"}))["rates"]}
-        overview = {curve.name: curve for curve in job.over_time.curves(job.reader).figures}
+        overview = {curve.name: curve for curve in job.over_time.curves().figures}
         top, _ = last_hour(JobReading(job).read().series, now)
     finally:
         job.close()

@@ -283,8 +283,7 @@ def _verdict(found: Verdict) -> VerdictItem:
 def errors(job: ConsoleJob, parameters: NoParameters) -> ErrorsItem:
     """Return what went wrong, by outcome and reason."""
     totals = job.sample_now().totals
-    with job.view() as view:
-        dead = counted_reasons(view)
+    dead = counted_reasons(job)
     outcomes = [OutcomeItem(*row) for row in by_outcome(totals)]
     return ErrorsItem(outcomes, dict(refusals(totals)), dict(dead.most_common(MOST_ROWS)), dead.total())
 

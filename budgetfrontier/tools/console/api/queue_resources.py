@@ -346,7 +346,7 @@ def traps(job: ConsoleJob, parameters: ListingParameters) -> Listing[Suspect]:
     query = query_of(parameters)
     found = traps_page.build(job, query)
     query.check_names()
-    if found["pending"]:
+    if found["waits_for_scan"]:
         raise ScanPending(found["scan_error"] or f"{found['scan_progress'] or 0.0:.0%} of the queues are read")
     return Listing(rows=found["rows"], next=next_of(found), as_of=found["as_of"], note=found["missing"])
 

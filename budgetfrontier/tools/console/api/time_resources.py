@@ -11,7 +11,7 @@ from budgetfrontier.core.model import Run
 from budgetfrontier.core.units import counted
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.crawl_comparison import Comparison, NoSuchRun, compared_runs
-from budgetfrontier.rules.rates import Rate
+from budgetfrontier.rules.rates import FIGURES, Rate
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import LimitParameters, Listing, NoParameters, described
 from budgetfrontier.tools.console.api.made_by_commands import from_command
@@ -148,7 +148,7 @@ def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]
     """Return when each bound would end the crawl at the rates of the last hour; `note` says it in one sentence."""
     if job.is_folder:
         scanned = job.scanned()
-        found = job.over_time.forecasts(job.reader, job.sample_now().totals, scanned.scan.held if scanned else None)
+        found = job.forecasts(job.sample_now().totals, scanned)
     else:
         scanned, now = None, time.time()
         found = job.look(lambda operator: operator.forecasts(now, over_time.HOUR))
@@ -161,7 +161,7 @@ def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]
 
 def curves(job: ConsoleJob, parameters: CurvesParameters) -> CurvesItem:
     """Return the curves that the page of rates draws."""
-    found = job.look(lambda operator: operator.curves(time.time(), parameters.span))
+    found = job.over_time.curves(parameters.span, tuple(FIGURES))
     figures = [CurveItem(*one) for one in found.figures]
     return CurvesItem(found.since, found.until, found.known, figures, found.queued)
 

@@ -14,6 +14,19 @@ GROUPS = ("look", "problems", "change")
 Build = Callable[[ConsoleJob, Query], dict[str, Any]]
 
 
+def of_scan(job: ConsoleJob) -> dict[str, Any]:
+    """Return the values of the note on the latest scan; a crawl in partitions has none."""
+    if not job.is_folder:
+        return {"as_of": None, "scan_progress": None, "scan_error": "", "waits_for_scan": False}
+    scanned = job.scanned()
+    return {
+        "as_of": scanned.when if scanned else None,
+        "scan_progress": job.scans.progress,
+        "scan_error": job.scans.error,
+        "waits_for_scan": scanned is None,
+    }
+
+
 class ConsolePage(NamedTuple):
     """A page: its path below that of the job, its title, and the function that reads its values.
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
+
+from msgspec.structs import replace
 
 from budgetfrontier.core.model import DeadLetter
 from budgetfrontier.rules.uri_outcomes import cause
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import dead_letter, decode_dead
-from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
+from budgetfrontier.tools.console.rendering import as_sentence
 
 READ = 5000
 """Dead letters that are read for one page, at the most."""
@@ -23,15 +26,14 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     after, reason, queue = query.number("after", 0, most=1 << 62), query.text("reason"), query.text("queue")
     rows: list[DeadLetter] = []
     following = None
-    with job.view() as view:
-        for number, key, value in _from(view, after):
-            if len(rows) == query.rows or number == READ:
-                following = keys.u64.unpack(key)[0]
-                break
-            row = decode_dead(value)
-            if reason in ("", cause(row.reason, row.name)) and queue in ("", row.name):
-                rows.append(dead_letter(keys.u64.unpack(key)[0], row))
-        reasons = counted_reasons(view)
+    read, missing = _read(job, after)
+    for number, (place, letter) in enumerate(read):
+        if len(rows) == query.rows or number == READ:
+            following = place
+            break
+        if reason in ("", cause(letter.reason, letter.queue)) and queue in ("", letter.queue):
+            rows.append(letter)
+    reasons = counted_reasons(job)
     return {
         "rows": rows,
         "reason": reason,
@@ -39,17 +41,33 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "next": None if following is None else {"after": following},
         "first": {} if after else None,
         "count": job.sample_now().totals.dead,
+        "missing": missing,
         "reasons": reasons.most_common(20),
         "read": reasons.total(),
     }
 
 
-def counted_reasons(view: View) -> Counter[str]:
+def counted_reasons(job: ConsoleJob) -> Counter[str]:
     """Return how many of the first READ dead letters have each reason, whatever their hosts."""
-    rows = (decode_dead(value) for _, _, value in islice(_from(view, 0), READ))
-    return Counter(cause(row.reason, row.name) for row in rows)
+    read, _ = _read(job, 0)
+    return Counter(cause(letter.reason, letter.queue) for _, letter in islice(read, READ))
 
 
-def _from(view: View, number: int) -> Any:
-    items = view.items(keys.DEAD, keys.u64.pack(number))
-    return ((at, key, value) for at, (key, value) in enumerate(items))
+def _read(job: ConsoleJob, start: int) -> tuple[Iterator[tuple[int, DeadLetter]], str]:
+    """Return dead letters from a place on, each with its place, and a sentence on those that are missing.
+
+    The place of a job's is their id, that of a crawl in partitions their number in the answers of all owners.
+    """
+    if job.is_folder:
+        return _stored(job, start), ""
+    found, missing = job.look(lambda operator: (operator.dead_letters(), operator.unanswered()))
+    rows = (replace(letter, id=name) for name, letter in found.rows)
+    placed = islice(enumerate(rows), start, None)
+    return placed, " ".join(map(as_sentence, filter(None, (missing, found.left_out))))
+
+
+def _stored(job: ConsoleJob, start: int) -> Iterator[tuple[int, DeadLetter]]:
+    with job.view() as view:
+        for key, value in view.items(keys.DEAD, keys.u64.pack(start)):
+            number = keys.u64.unpack(key)[0]
+            yield number, dead_letter(number, decode_dead(value))

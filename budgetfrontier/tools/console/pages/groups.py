@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages import of_scan
 from budgetfrontier.tools.console.query import Query
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the fullest groups and quotas, of a job as of the latest scan, and what was fetched with each label."""
-    context: dict[str, Any] = {"groups": None, "quotas": [], "as_of": None}
-    context |= {"scan_progress": job.scans.progress, "scan_error": job.scans.error}
+    context: dict[str, Any] = {"groups": None, "quotas": []} | of_scan(job)
     if not job.is_folder:
         groups, quotas, labels = job.look(lambda one: (one.groups(query.rows), one.quotas(), one.labels()))
         context |= {"groups": groups, "quotas": quotas[: query.rows]}
     else:
         labels = job.look(lambda operator: operator.labels())
         if (scanned := job.scanned()) is not None:
-            context |= {"groups": scanned.scan.groups, "quotas": scanned.scan.quotas, "as_of": scanned.when}
+            context |= {"groups": scanned.scan.groups, "quotas": scanned.scan.quotas}
     return context | {"labels": labels[: query.rows], "labels_count": len(labels)}

@@ -31,7 +31,7 @@ def _row(job: ConsoleJob) -> dict[str, Any]:
             sample = read(view, now=now)
             running = process(view, job.path)
             stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
-        curves = job.over_time.curves(job.reader, "1d")
+        curves = job.over_time.curves("1d")
     except (FrontierError, OSError) as error:
         return row | {"error": str(error)}
     found = verdict(stands)

@@ -65,8 +65,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         bloom = bloom_use(view, view.settings()[0], sample.totals.seen)
         judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
     scanned = job.scanned()
-    found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
-    drawn = job.over_time.curves(job.reader, span)
+    found = job.forecasts(sample.totals, scanned)
+    drawn = job.over_time.curves(span)
     context: dict[str, Any] = (
         judgement(judged, wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None), job.base)
         | foreseen(found)

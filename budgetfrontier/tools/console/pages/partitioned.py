@@ -4,27 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.core.model import QueueRecord, QueueState, Summary
+from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.reports.operators import CrawlOperator, Selection
-from budgetfrontier.reports.over_time import Curve, Curves
+from budgetfrontier.reports.over_time import SPANS
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, wrong_now
-from budgetfrontier.rules.rates import SHOWN
 from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.pages import ConsolePage, adjustments, audit, groups, queue, runs, steer, traps
+from budgetfrontier.tools.console.pages import (
+    ConsolePage,
+    adjustments,
+    audit,
+    dead_letters,
+    errors,
+    groups,
+    leases,
+    queue,
+    rates,
+    runs,
+    statuses,
+    steer,
+    traps,
+)
 from budgetfrontier.tools.console.pages.overview import (
     REMEDIES,
     TOP,
-    BigFigure,
     big_figures,
     foreseen,
     judgement,
     rankings,
 )
 from budgetfrontier.tools.console.pages.queues import COLUMNS
-from budgetfrontier.tools.console.partitioned_job import Current, PartitionedJob
+from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
 from budgetfrontier.tools.console.sampling import RatePerSecond
@@ -32,16 +44,15 @@ from budgetfrontier.tools.console.sampling import RatePerSecond
 FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
 
-_REMEDIES = {
-    **{slug: one for slug, one in REMEDIES.items() if one[0].partition("?")[0] in ("", "/queues", "/steer")},
-    **dict.fromkeys(("retired", "over_budget"), ("/queues?state=RETIRED", "Which queues")),
-}
+_REMEDIES = REMEDIES | dict.fromkeys(("retired", "over_budget"), ("/queues?state=RETIRED", "Which queues"))
 
 
 def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the values of the overview."""
     assert isinstance(job, PartitionedJob)
     current, whole = job.current(), job.whole()
+    curves = job.over_time.curves(query.choice("span", SPANS))
+    now = [RatePerSecond(name, rate.per_hour / 3600) for name, rate in current.happened.rates.items()]
     spend = whole.overview.spend()
     report = current.report
     wrong = wrong_now(None, report.totals, spend)
@@ -54,7 +65,9 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "process": process_line(report.standing),
             "totals": report.totals,
             "tiles": tiles(report.totals),
-            "big": _big(report.totals, current),
+            "big": big_figures(report.totals, curves, now),
+            "curves": curves,
+            "spans": list(SPANS),
             "scan": {"when": whole.when},
             "partitions": current.partitions,
             "told": current.when,
@@ -63,18 +76,6 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "rankings": rankings(job, spend.top, whole.overview.longest(TOP), spend.stranding),
         }
     )
-
-
-def _big(totals: Summary, current: Current) -> list[BigFigure]:
-    """Return the four figures, without curves and links to pages that are not there."""
-    rates = current.happened.rates
-    drawn = Curves(
-        "1h", current.when, current.happened.seconds, [Curve(name, rates.get(name), []) for name in SHOWN], []
-    )
-    now = [RatePerSecond(name, rate.per_hour / 3600) for name, rate in rates.items()]
-    return [
-        one._replace(path=one.path if one.path.startswith("/queues") else "") for one in big_figures(totals, drawn, now)
-    ]
 
 
 def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
@@ -109,9 +110,14 @@ PAGES = (
     ConsolePage("/queues", "Queues", "queues.html", queues),
     ConsolePage(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", queue.build, listed=False),
     ConsolePage("/queue", "Queue", "queue.html", queue.build, listed=False),
+    ConsolePage("/rates", "Rates", "rates.html", rates.build),
     ConsolePage("/groups", "Groups", "groups.html", groups.build),
+    ConsolePage("/leases", "Leases", "leases.html", leases.build),
     ConsolePage("/runs", "Runs", "runs.html", runs.build),
     ConsolePage("/traps", "Traps", "traps.html", traps.build, group="problems"),
+    ConsolePage("/errors", "Errors", "errors.html", errors.build, group="problems"),
+    ConsolePage("/statuses", "Statuses", "statuses.html", statuses.build, group="problems"),
+    ConsolePage("/dead-letters", "Dead letters", "dead_letters.html", dead_letters.build, group="problems"),
     ConsolePage("/steer", "Steer", "steer.html", steer.build, group="change", steers=True),
     ConsolePage("/adjustments", "Adjustments", "adjustments.html", adjustments.build, group="change"),
     ConsolePage("/audit", "Audit", "audit.html", audit.build, group="change"),

@@ -22,12 +22,11 @@ from budgetfrontier.settings.values import brief
 from budgetfrontier.storage.view import PendingUri
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.audit import named_entry
+from budgetfrontier.tools.console.pages.statuses import parts_of
 from budgetfrontier.tools.console.query import NotThere, Query
 
 HEAD, SPREAD = 10, 50
 """URIs that are shown of the head of a queue, and spread over the whole."""
-CLASSES = {"2xx": "s-in-process", "3xx": "s-ready", "4xx": "s-inactive", "5xx": "s-retired", "none": "s-exhausted"}
-"""The classes of answers, each with its color."""
 _KINDS = 6
 _HISTORY = 50
 _LONGEST_MATCH = 100
@@ -44,9 +43,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     if job.is_folder:
         with job.view() as view:
             answers = view.answers(found["queue"].id)
-    parts = zip(CLASSES.items(), answers.classes, strict=True) if answers else ()
     return found | {
-        "answers": [(name, color, count) for (name, color), count in parts if count],
+        "answers": parts_of(answers.classes) if answers else [],
         "kinds": sorted(answers.kinds.items(), key=lambda kind: -kind[1])[:_KINDS] if answers else [],
     }
 

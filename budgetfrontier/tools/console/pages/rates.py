@@ -9,7 +9,6 @@ from budgetfrontier.reports.over_time import (
     SPANS,
     between,
     busiest_known,
-    curves_of,
     fitting,
     levels,
     rate_rows,
@@ -33,21 +32,21 @@ LEVELS: dict[str, Callable[[SeriesRow], int]] = {
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the rates of a time until now: the rows of `report --kind rates`, with a curve each."""
-    rows, now = job.over_time.rows(job.reader)
-    span = query.choice("span", SPANS) or fitting(rows, now)
-    length = SPANS[span]
-    rates = list(rate_rows(between(rows), now, length))
+    series, now = job.over_time.series()
+    span = query.choice("span", SPANS) or fitting(series, now)
+    length, happened = SPANS[span], between(*series)
+    rates = list(rate_rows(happened, now, length))
     drawn = [name for name, count, *_ in rates if count or name == "fetched"]
-    busiest = job.reader.busiest(now - length, now)
+    busiest = job.look(lambda operator: operator.busiest(now - length, now))
     return {
-        "curves": curves_of(rows, now, span, drawn),
+        "curves": job.over_time.curves(span, drawn),
         "spans": list(SPANS),
         "rates": rates,
-        "known": rates_known(between(rows), now, length),
+        "known": rates_known(happened, now, length),
         "levels": [
-            (name, level(rows[-1]), found)
+            (name, sum(level(rows[-1]) for rows in series if rows), found)
             for name, level in LEVELS.items()
-            if any(found := levels(rows, level, now, span))
+            if any(found := levels(series, level, now, span))
         ],
         "busiest": busiest,
         "busiest_known": busiest_known(busiest),

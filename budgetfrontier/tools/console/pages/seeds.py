@@ -14,9 +14,9 @@ from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.seed_list import ListedSeed, listed, unlisted
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.log_files import CRAWL_LOG
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
-from budgetfrontier.tools.console.status_counts import LOG
 
 _LOOKED_AT = 20_000  # seeds for one page of those with a fate
 _WORDS = {
@@ -39,7 +39,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         found, upto, more = _page(islice(listed(view, after), _LOOKED_AT + 1), fate, query.rows)
         queues = {seed.row.queue for seed in found if seed.row.queue and view.find_queue(seed.row.queue) is not None}
         unlisted = [] if fate or after else list(_unlisted(view, query.rows))
-    statuses = partial(last_statuses, job.folder / "logs" / LOG, at_once=True)
+    statuses = partial(last_statuses, job.folder / "logs" / CRAWL_LOG, at_once=True)
     complete = True
 
     def known(urls: Collection[str]) -> Mapping[str, int]:

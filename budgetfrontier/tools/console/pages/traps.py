@@ -6,6 +6,7 @@ from typing import Any
 
 from budgetfrontier.reports.operators import Selection
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages import of_scan
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
@@ -15,7 +16,7 @@ _FARTHEST = 100_000  # suspicious queue that a page begins with
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of suspicious queues: of a job those of its last scan, else those that its partitions find."""
     start = query.number("start", 0, most=_FARTHEST)
-    missing, scanned = "", None
+    missing = ""
     if job.is_folder:
         scanned = job.scanned()
         found = [] if scanned is None else scanned.scan.suspects
@@ -25,10 +26,6 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "rows": found[start : start + query.rows],
         "count": len(found),
         "missing": as_sentence(missing),
-        "as_of": scanned.when if scanned else None,
-        "scan_progress": job.scans.progress if job.is_folder else None,
-        "scan_error": job.scans.error if job.is_folder else "",
-        "pending": job.is_folder and scanned is None,
         "next": {"start": start + query.rows} if len(found) > start + query.rows else None,
         "first": {"start": max(start - query.rows, 0) or None} if start else None,
-    }
+    } | of_scan(job)
