@@ -7,7 +7,7 @@ from typing import NamedTuple
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount
 from budgetfrontier.rules.budgets import has_completed, is_over_total
-from budgetfrontier.storage.budgets_in_force import BudgetsInForce, affordable
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce, PricesOf, affordable
 from budgetfrontier.storage.view import View
 
 
@@ -28,7 +28,7 @@ class WorkList:
     """The answers for the queues of a view."""
 
     def __init__(self, view: View) -> None:
-        self._view = view
+        self._prices = PricesOf(view)
         self._budgets = BudgetsInForce(view)
         self._replenish = view.settings()[0].frontier.balance_replenish_amount
 
@@ -40,5 +40,5 @@ class WorkList:
             total = raise_to = queue.expenditure + one_more_session(session, total)
         if has_completed(queue):
             return Raised(raise_to, 0, 0)
-        floor = affordable(self._view, queue, total, reached=reached).spent
+        _, floor, _ = affordable(self._prices(queue), queue, total, reached=reached)
         return Raised(raise_to, floor, None if total < 0 else max(total - queue.expenditure, floor))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import NamedTuple
+from math import inf
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
-from budgetfrontier.rules.budgets import is_over_total, must_retire, total_of
+from budgetfrontier.rules.budgets import must_retire, total_of
 from budgetfrontier.settings import sheets, windows
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
@@ -96,39 +96,41 @@ class BudgetsInForce:
         return url or expand(queue.last_enqueued, queue.queue), label
 
 
-class Affordable(NamedTuple):
-    """The URIs that a queue hands out before it is empty or over a total budget, and their cost."""
-
-    uris: int
-    spent: int
-    disregarded: int
-    """The URIs among them that are disregarded, which cost nothing; they are not in `uris`."""
+Price = tuple[int, bool]
+"""The cost of a URI, and whether it is fetched: one that is out of the scope is disregarded, and costs nothing."""
 
 
-def affordable(
-    view: View,
-    queue: QueueRecord,
-    total: int,
-    *,
-    reached: bool,
-    in_scope: Callable[[CrawlUri], bool] | None = None,
-) -> Affordable:
-    """Return the URIs that a queue hands out before it is empty or over a total budget.
+class PricesOf:
+    """The prices of the URIs that queues hold, in the order of their leases, the first 100,000 of each.
 
-    `in_scope` returns whether the crawl would fetch a URI; without it, all are in scope. O(those URIs), up to 100,000.
+    `in_scope` returns whether the crawl would fetch a URI; without it, all are in scope.
+    """
+
+    def __init__(self, view: View, in_scope: Callable[[CrawlUri], bool] | None = None) -> None:
+        self._view = view
+        self._in_scope = in_scope
+
+    def __call__(self, queue: QueueRecord) -> Iterator[Price]:
+        """Yield the prices of a queue's URIs."""
+        in_scope = self._in_scope
+        if in_scope is None:
+            return zip(self._view.costs(queue, _PRICED), repeat(True))
+        return ((one.cost, in_scope(one.uri)) for one in self._view.pending(queue, _PRICED))
+
+
+def affordable(prices: Iterable[Price], queue: QueueRecord, total: int, *, reached: bool) -> tuple[int, int, int]:
+    """Return the URIs, given by their prices, that a queue hands out before it is empty or over a total budget.
+
+    Returns their number, their cost, and the number of those disregarded, which are not among them. O(those URIs).
     """
     uris = spent = disregarded = 0
-    priced: Iterator[tuple[int, bool]]
-    if in_scope is None:
-        priced = zip(view.costs(queue, _PRICED), repeat(True))
-    else:
-        priced = ((one.cost, in_scope(one.uri)) for one in view.pending(queue, _PRICED))
-    for cost, is_fetched in priced:
-        if is_over_total(queue.expenditure + spent, total, reached):
+    most = total - queue.expenditure - reached if total >= 0 else inf
+    for cost, is_fetched in prices:
+        if spent > most:
             break
         if is_fetched:
             uris += 1
             spent += cost
         else:
             disregarded += 1
-    return Affordable(uris, spent, disregarded)
+    return uris, spent, disregarded

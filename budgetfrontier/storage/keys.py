@@ -114,8 +114,9 @@ RANDOM_BITS = 38  # of the first id of an epoch
 
 def cost_of(key: bytes) -> int:
     """Return the cost in the key of a pending record."""
-    numbers = pending.unpack(key)
-    return int(numbers[3] if len(numbers) == pending.numbers else numbers[-1])
+    if len(key) == pending.size:
+        return int.from_bytes(key[PRECEDENCE : PRECEDENCE + 4])
+    return int(pending.with_cost.unpack(key)[-1])
 
 
 def arriving(rank: bytes) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import tee
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from budgetfrontier.settings.matching import GROUP, Match, spellings, unknown_ke
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.storage import group_listing, keys
-from budgetfrontier.storage.budgets_in_force import affordable
+from budgetfrontier.storage.budgets_in_force import Price, PricesOf, affordable
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.quota_use import QuotasInForce
 from budgetfrontier.storage.records import decode_future
@@ -264,13 +265,8 @@ def is_uniform(effective: Effective, name: str) -> bool:
     return not is_of_groups(name) and effective.is_uniform(name)
 
 
-class _Looked(NamedTuple):
-    """A queue, URL and label of the URI that its settings come from, and whether the change matches it."""
-
-    queue: QueueRecord
-    url: str
-    label: str | None
-    matched: bool
+_Looked = tuple[QueueRecord, str, str | None, bool]
+"""A queue, URL and label of the URI that its settings come from, and whether the change matches it."""
 
 
 def _look(view: View, match: Match, *, others: bool) -> Iterator[_Looked]:
@@ -279,20 +275,20 @@ def _look(view: View, match: Match, *, others: bool) -> Iterator[_Looked]:
     unseen: dict[int, QueueRecord] = {}
     for queue in _candidates(view, match, others):
         url, label = heads.subject(queue)
-        url = url or queue.last_enqueued
+        url = url or expand(queue.last_enqueued, queue.queue)
         if not url and queue.future:
             unseen[queue.id] = queue
             continue
         matched = bool(url or match.by_key) and match.matches(url, queue.queue, label)
         if matched or others:
-            yield _Looked(queue, url, label, matched)
+            yield queue, url, label, matched
     yield from _look_later(view, match, unseen)
 
 
 def _candidates(view: View, match: Match, others: bool) -> Iterator[QueueRecord]:
-    """Yield the queues that may match, and the others: named and RETIRED ones, or all."""
+    """Yield the queues that may match, and the others: named and RETIRED ones, or all; some with short URLs."""
     if not match.keys:
-        yield from view.stored_queues()
+        yield from view.compact_queues()
         return
     named = {queue.id: queue for queue in map(view.find_queue, spellings(match.keys)) if queue is not None}
     yield from named.values()
@@ -314,7 +310,7 @@ def _look_later(view: View, match: Match, unseen: dict[int, QueueRecord]) -> Ite
             if match.matches(url, queue.queue, label):
                 matched[row.queue] = url, label
     for queue_id, (url, label) in matched.items():
-        yield _Looked(unseen[queue_id], url, label, True)
+        yield unseen[queue_id], url, label, True
 
 
 def survey(view: View, change: Change) -> Survey:
@@ -366,27 +362,41 @@ def _goes_by_next_uri(view: View, match: Match) -> bool:
     return not match.by_authority or not getattr(assign, "one_host", False)
 
 
-class _GroupBudgets:
-    """The rests of the total budgets of groups, before (0) and after (1) a change."""
+_Bounds = tuple[int, bool, bool, bool, int | None]
+"""The bounds of the spend of a queue.
 
-    def __init__(self, view: View, change: Change) -> None:
-        self._rests = [group_listing.rest_of(view, groups) for groups in change.groupings]
-        self._known: dict[int, tuple[int | None, int | None]] = {}
+Its total budget, whether that is spent once it is reached, whether it has sessions at all, whether a quota of its next
+URI is used up, and the rest of the total budget of its group: -1 if that is spent, None without one.
+"""
+_STOPPED = 3
 
-    def rest(self, queue: QueueRecord, side: int) -> int | None:
-        """Return the rest of the total budget of a queue's group; -1 if it is spent; None without one."""
-        if queue.group not in self._known:
-            before, after = self._rests
-            self._known[queue.group] = (before(queue.group), after(queue.group)) if queue.group else (None, None)
-        return self._known[queue.group][side]
 
-    def is_over(self, queue: QueueRecord, side: int) -> bool:
-        """Return whether a queue is retired on its turn because its group has spent its total budget."""
-        return self.rest(queue, side) == -1
+class _Side:
+    """The bounds of queues before a change, or after it."""
 
-    def differ(self, queue: QueueRecord) -> bool:
-        """Return whether the change gives the group of a queue another total budget."""
-        return self.rest(queue, 0) != self.rest(queue, 1)
+    def __init__(self, view: View, effective: Effective, grouping: Grouping) -> None:
+        self.quotas = QuotasInForce(view, effective, grouping)
+        self._rest_of = group_listing.rest_of(view, grouping)
+        self._rests: dict[int, int | None] = {}
+
+    def bounds(self, queue: QueueRecord, url: str, label: str | None, settings: QueueSettings) -> _Bounds:
+        """Return the bounds of a queue with the URL and the label of its next URI."""
+        stopped, rest = False, None
+        if self.quotas.kinds and queue.queued:
+            stopped = any(self.quotas.used_up(CrawlUri(url, source=label), queue))
+        if queue.group:
+            if queue.group not in self._rests:
+                self._rests[queue.group] = self._rest_of(queue.group)
+            rest = self._rests[queue.group]
+        sessions = settings.balance_replenish_amount > 0
+        return total_of(queue, settings), settings.reached, sessions, stopped, rest
+
+
+def _is_out(queue: QueueRecord, bounds: _Bounds, settings: QueueSettings) -> bool:
+    """Return whether a queue is retired on its turn."""
+    total, reached, sessions, stopped, rest = bounds
+    over = is_over_total(queue.expenditure, total, reached)
+    return over or not sessions or rest == -1 or (stopped and settings.force_retire)
 
 
 class _Sum(msgspec.Struct):
@@ -412,22 +422,16 @@ class _Sum(msgspec.Struct):
 class _Spend:
     """The spend of queues: the cost of the URIs that they hold, and the rest of their budgets once more come."""
 
-    def __init__(self, in_scope: Callable[[CrawlUri], bool] | None, of_groups: _GroupBudgets, side: int) -> None:
-        self._in_scope = in_scope
-        self._of_groups = of_groups
-        self._side = side
+    def __init__(self) -> None:
         self._plain = _Sum()
         self._shared: dict[int, tuple[int, _Sum]] = {}
         """By group with a total budget: the rest of that, and the spend of the queues in it."""
         self.disregarded = 0
 
-    def add(self, view: View, queue: QueueRecord, settings: QueueSettings, *, stopped: bool) -> None:
-        """Add a queue; `stopped`: a quota of its next URI is used up."""
-        rest = self._of_groups.rest(queue, self._side)
-        if _is_out(queue, settings) or rest == -1 or stopped:
-            return
-        total = total_of(queue, settings)
-        uris, spent, disregarded = affordable(view, queue, total, reached=settings.reached, in_scope=self._in_scope)
+    def add(self, queue: QueueRecord, prices: Iterable[Price], bounds: _Bounds) -> None:
+        """Add a queue that is not over its bounds, with the prices of its URIs."""
+        total, reached, _, _, rest = bounds
+        uris, spent, disregarded = affordable(prices, queue, total, reached=reached)
         self.disregarded += disregarded
         ceiling = None if total < 0 else max(total - queue.expenditure, spent)  # the last URI may go beyond the budget
         to = self._plain if rest is None else self._shared.setdefault(queue.group, (rest, _Sum()))[1]
@@ -439,23 +443,6 @@ class _Spend:
         for one in (self._plain, *(shared.within(rest) for rest, shared in self._shared.values())):
             found.add(one.uris, one.floor, one.ceiling)
         return found
-
-
-def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
-    """Return whether a queue is retired on its turn with these settings."""
-    total = total_of(queue, settings)
-    return settings.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, total, settings.reached)
-
-
-def _is_stopped(looked: _Looked, quotas: QuotasInForce) -> bool:
-    """Return whether a quota of the next URI of a queue is used up."""
-    if not quotas.kinds or not looked.queue.queued:
-        return False
-    return any(quotas.used_up(CrawlUri(looked.url, source=looked.label), looked.queue))
-
-
-def _budget(queue: QueueRecord, settings: QueueSettings) -> tuple[int, bool, bool]:
-    return total_of(queue, settings), settings.reached, settings.balance_replenish_amount > 0
 
 
 def preview(
@@ -471,17 +458,15 @@ def preview(
     if named.
     """
     groups, values, limits = _Groups(change.names), change.values(), change.limits()
-    of_groups = _GroupBudgets(view, change)
-    sides = zip((change.before, change.after), change.groupings, strict=True)
-    quotas = [QuotasInForce(view, effective, grouping) for effective, grouping in sides]
-    floor, standing = FloorPreview(view), QueueSums()
+    sides = [_Side(view, *side) for side in zip((change.before, change.after), change.groupings, strict=True)]
+    bounds_before, bounds_after = (side.bounds for side in sides)
+    floor, standing, prices = FloorPreview(view), QueueSums(), PricesOf(view, in_scope)
     named: dict[str, list[str]] = {"retired": [], "revived": [], "ineligible": [], "eligible": []}
     counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0, "closed_count": 0}
     hours = Hours()
-    reviving, lifted, before, after = (_Spend(in_scope, of_groups, side) for side in (1, 1, 0, 1))
+    reviving, lifted, before, after = (_Spend() for _ in range(4))
     changed = 0
-    for looked in _look(view, change.match, others=True):
-        queue, url, label, matched = looked
+    for queue, url, label, matched in _look(view, change.match, others=True):
         if not (matched or queue.state is RETIRED):
             continue
         if matched:
@@ -493,26 +478,23 @@ def preview(
         if not is_revived_by_change(queue):
             counts["by_name"] += matched
             continue
-        was_stopped, is_stopped = (_is_stopped(looked, side) for side in quotas)
-        was_out = _is_out(queue, old) or of_groups.is_over(queue, 0) or (was_stopped and old.force_retire)
-        is_out = _is_out(queue, new) or of_groups.is_over(queue, 1) or (is_stopped and new.force_retire)
+        was, will = bounds_before(queue, url, label, old), bounds_after(queue, url, label, new)
+        was_out, is_out = _is_out(queue, was, old), _is_out(queue, will, new)
         kind, held = _fate(queue, was_out=was_out, is_out=is_out, held=floor.holds(queue, url, old, new))
         if kind:
             counts[f"{kind}_count"] += 1
             if len(named[kind]) < NAMED:
                 named[kind].append(queue.queue)
-        if kind == "revived":
-            reviving.add(view, queue, new, stopped=is_stopped)
-        elif kind == "eligible":
-            lifted.add(view, queue, new, stopped=is_stopped)
-        elif (
-            queue.state is not RETIRED
-            and not held
-            and ((*_budget(queue, old), was_stopped) != (*_budget(queue, new), is_stopped) or of_groups.differ(queue))
-        ):
+        if kind in ("revived", "eligible"):
+            if not (is_out or will[_STOPPED]):
+                (reviving if kind == "revived" else lifted).add(queue, prices(queue), will)
+        elif was != will and queue.state is not RETIRED and not held:
             changed += 1
-            before.add(view, queue, old, stopped=was_stopped)
-            after.add(view, queue, new, stopped=is_stopped)
+            prices_before, prices_after = tee(prices(queue))
+            if not (was_out or was[_STOPPED]):
+                before.add(queue, prices_before, was)
+            if not (is_out or will[_STOPPED]):
+                after.add(queue, prices_after, will)
         still = queue.queued > 0 and is_out and not held and (was_out or queue.state is RETIRED)
         counts["still_over"] += matched and still
         if old.windows != new.windows and queue.queued and queue.state not in (RETIRED, INELIGIBLE):
@@ -524,7 +506,7 @@ def preview(
         **found,
         "warnings": list(change.warnings),
         "by_next_uri": _goes_by_next_uri(view, change.match),
-        "quotas": any(side.kinds for side in quotas),
+        "quotas": any(side.quotas.kinds for side in sides),
         **named,
         **counts,
         **_told(reviving),

@@ -95,7 +95,8 @@ def _register_queue(commands: Commands) -> None:
     )
     which.add_argument(
         "--patterns", action="store_true",
-        help="list the patterns of its paths, from 3,000 URIs spread over the whole queue: where a trap is",
+        help="list the patterns of its paths, from 3,000 URIs spread over the whole queue: where a trap is; segments "
+        "in braces are repeated, or in several orders",
     )  # fmt: skip
 
 
