@@ -48,6 +48,7 @@ from budgetfrontier.reports.operators import (
     Where,
 )
 from budgetfrontier.reports.overview import Overview
+from budgetfrontier.reports.retired_list import RetiredList
 from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.status_tables import merged as merged_statuses
 from budgetfrontier.reports.trap_list import Suspect
@@ -355,6 +356,12 @@ class ClusterOperator:
     def labels(self) -> list[LabelTotals]:
         """Return the fetches and the seeds of each label, summed over all partitions."""
         return label_totals.summed(self.owners.ask("labels", list[LabelTotals]).values())
+
+    def retired(self, match: str | None, count: int) -> RetiredList:
+        """Return retired queues that match, by partition, and some that retire again."""
+        found: dict[int, RetiredList] = self.owners.ask("retired", RetiredList, match=match, count=count, job=self.job)
+        parts = [found[number] for number in sorted(found)]
+        return RetiredList([one for part in parts for one in part.rows][:count], [o for p in parts for o in p.again])
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases of all partitions, or of one queue."""

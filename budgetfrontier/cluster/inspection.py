@@ -22,7 +22,15 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
 from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports import audit_filter, crawl_comparison, dry_runs, near_queues, over_time, trap_list
+from budgetfrontier.reports import (
+    audit_filter,
+    crawl_comparison,
+    dry_runs,
+    near_queues,
+    over_time,
+    retired_list,
+    trap_list,
+)
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcome_of
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
@@ -30,6 +38,7 @@ from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, Selection
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
+from budgetfrontier.reports.retired_list import RetiredList
 from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.status_tables import statuses as statuses_
 from budgetfrontier.reports.trap_list import Suspect
@@ -174,6 +183,14 @@ def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found
             uris = reader.pending(record.queue, min(limit or MOST_ROWS, MOST_ROWS))
         quotas = quota_use.of_queue(view, record)
     return FoundQueue(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)), quotas=quotas)
+
+
+def retired(reader: Reader, *, match: str | None, count: int, job: str) -> RetiredList:
+    """Return retired queues that match, in the order of their retirement, and some that retire again."""
+    count = min(count, MOST_ROWS)
+    with reader.view() as view:
+        chosen = islice(filter(Selection(match=match).test(), retired_list.retired_queues(view)), count)
+        return retired_list.retired_list(view, job, _up_to(chosen, _size), count)
 
 
 def is_known(reader: Reader, *, url: str) -> bool:
@@ -369,7 +386,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
         report, head, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
         dead_letters, undo, unknown_letters, is_known,
         series, busiest, held, runs, seeds, unlisted, quotas, labels, traps, statuses,
-        fetched,
+        fetched, retired,
     )
 }  # fmt: skip
 """The looks by name."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between, OverTime, Series
     from budgetfrontier.reports.overview import Overview
+    from budgetfrontier.reports.retired_list import RetiredList
     from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
@@ -288,6 +289,12 @@ class CrawlOperator(Protocol):
 
     def labels(self) -> list[LabelTotals]:
         """Return the fetches and the seeds of each label, a few thousand labels at the most."""
+
+    def retired(self, match: str | None, count: int) -> RetiredList:
+        """Return `count` retired queues that match in the order of their retirement, and some that retire again.
+
+        In a crawl in partitions that order is one within each.
+        """
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases that are out, all or those of a queue."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between, Series
+    from budgetfrontier.reports.retired_list import RetiredList
     from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
@@ -382,6 +383,14 @@ class JobOperator:
 
         with self.reader.view() as view:
             return label_totals(view)
+
+    def retired(self, match: str | None, count: int) -> RetiredList:
+        """Return `count` retired queues that match in the order of their retirement, and some that retire again."""
+        from budgetfrontier.reports.retired_list import retired_list, retired_queues
+
+        with self.reader.view() as view:
+            chosen = filter(Selection(match=match).test(), retired_queues(view))
+            return retired_list(view, self.job, islice(chosen, count), count)
 
     def leases(self, key: str | None = None) -> Listed[StoredLease]:
         """Return the leases that were out at the last commit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from budgetfrontier import Outcome, Settings
+from budgetfrontier import CrawlUri, Directive, Outcome, Settings
 from budgetfrontier.cluster import crawl_owners, worker
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.cluster_operator import ClusterOperator
@@ -21,6 +22,7 @@ from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.api import PREFIX
+from budgetfrontier.tools.console.api.crawl_resources import ReportParameters, report
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.pages.partitioned import PAGES
@@ -190,7 +192,7 @@ def test_the_overview_has_the_figures_and_the_forecast_of_all_partitions(console
     async def scenario(do: Do, operator: CrawlOwners) -> None:
         _, text, _ = await do("/")
         assert '<span class="name">queued</span><b class="good">12' in text and "in 4 queues" in text
-        assert "<h2>Forecast</h2>" in text and 'href="/retired"' not in text
+        assert "<h2>Forecast</h2>" in text and 'href="/retired"' in text and 'href="/logs"' not in text
 
     console(scenario)
 
@@ -201,12 +203,12 @@ def test_the_api_answers_and_takes_commands(console: Any) -> None:
         required = {"queue": "key=h1.test", "explain": "target=h1.test", "uris": "queue=h1.test"}
         required["compare-runs"] = "run=1&run2=1"
         for one in RESOURCES:
-            if one.method == "GET" and "{task}" not in one.path and one.of_partitions:
+            if one.method == "GET" and "{task}" not in one.path and one.of_partitions and one.name != "report":
                 path = PREFIX + one.path.replace("{job}", "test") + f"?{required.get(one.name, '')}"
                 status, text, _ = await do(path)
                 assert status == 200, (path, text)
                 msgspec.json.decode(text, type=one.result)
-        assert (await do(f"{base}/seeds"))[0] == 404
+        assert (await do(f"{base}/alerts"))[0] == 404
         _, text, _ = await do(f"{base}/queues?sort=queue&limit=3&q=h*")
         part = json.loads(text)
         _, text, _ = await do(f"{base}/queues?sort=queue&limit=3&q=h*&cursor={part['next']}")
@@ -226,6 +228,61 @@ def test_the_api_answers_and_takes_commands(console: Any) -> None:
         assert status == 409, text
 
     console(scenario)
+
+
+def test_the_api_lists_retired_queues_and_seeds_of_partitions(console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        base, frontier = f"{PREFIX}/jobs/test", operator.frontier
+        frontier.schedule_many(CrawlUri(f"https://s{n}.test/", directive=Directive.MEDIUM) for n in range(3))
+        for key in ("h0.test", "h1.test", "h2.test"):
+            operator.applied(operator.give(OperatorCommand("retire", {"queue": key}, "me", "x")))
+
+        async def rows(path: str) -> list[Any]:
+            found: list[Any] = []
+            following: str | None = ""
+            while following is not None:
+                _, text, _ = await do(f"{base}/{path}{following}")
+                part = json.loads(text)
+                found += part["rows"]
+                following = part["next"] and f"&cursor={part['next']}"
+            return found
+
+        retired: list[Any] = []
+        while len(retired) < 3:  # owners tell what they have committed
+            retired = await rows("retired?limit=2")
+        assert sorted(row["queue"]["queue"] for row in retired) == ["h0.test", "h1.test", "h2.test"]
+        assert {row["why"] for row in retired} == {"by name"}
+        for row in retired:
+            assert row["commands"] == [f"budgetfrontier unretire {URL} {row['queue']['queue']}"]
+        seeds: list[Any] = []
+        while len(seeds) < 3:
+            seeds = await rows("seeds?limit=2")
+        assert sorted(row["seed"] for row in seeds) == [f"https://s{n}.test/" for n in range(3)]
+        assert {row["status"] for row in seeds} == {"PENDING"} and await rows("seeds?fate=DEAD") == []
+        _, text, _ = await do("/retired?match=queue:h1.test")
+        assert "Matching: 1" in text and "<b>h0.test" not in text and ">h0.test<" not in text and ">by name<" in text
+        _, text, _ = await do("/seeds?fate=WAITING")
+        assert "https://s1.test/" in text and "seeds.csv" not in text
+
+    console(scenario)
+
+
+def test_a_report_of_partitions_is_made_by_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        given.append(words[3:])
+        return subprocess.CompletedProcess(
+            words, 1, b'{"rows": [{"queue": "a.test"}], "unknown": null}', b"partition 3: away"
+        )
+
+    monkeypatch.setattr(subprocess, "run", run)
+    job = PartitionedJob(URL, lambda: pytest.fail("no look"), words=["--cluster", URL, "--tls-ca", "system"])
+    found = report(job, ReportParameters(kind="hosts", limit=3))
+    assert found.rows == [{"queue": "a.test"}]
+    assert given == [
+        ["report", "--cluster", URL, "--tls-ca", "system", "--kind", "hosts", "--limit", "3", "--format", "json"]
+    ]
 
 
 def test_the_api_imports_forgets_and_takes_dead_letters_of_partitions(console: Any) -> None:

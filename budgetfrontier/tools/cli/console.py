@@ -128,4 +128,5 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
         def steersman() -> CrawlOwners:
             return CrawlOwners(second.frontier, job=second.job)
 
-        serve([PartitionedJob(first.job, owners, steersman)], pages=PAGES, **options)
+        words = ["--cluster", str(url), *(() if args.tls_ca is None else ("--tls-ca", args.tls_ca))]
+        serve([PartitionedJob(first.job, owners, steersman, words)], pages=PAGES, **options)

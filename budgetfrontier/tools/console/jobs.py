@@ -80,6 +80,11 @@ class ConsoleJob:
         return str(self.folder.resolve())
 
     @property
+    def words(self) -> list[str]:
+        """The words that stand for it in commands."""
+        return [str(self.folder)]
+
+    @property
     def reader(self) -> Reader:
         """The reader of its frontier. Raises Gone, NewerSchema, CorruptFrontier."""
         return self.open_reader()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -69,14 +69,19 @@ class PartitionedJob(ConsoleJob):
     is_folder = False
 
     def __init__(
-        self, url: str, owners: Callable[[], CrawlOwners], steersman: Callable[[], CrawlOwners] | None = None
+        self,
+        url: str,
+        owners: Callable[[], CrawlOwners],
+        steersman: Callable[[], CrawlOwners] | None = None,
+        words: Sequence[str] = (),
     ) -> None:
         """Show the crawl at a URL; `owners()` returns its owners, of which no partition is missing yet.
 
-        `steersman()` does so with a connection of its own, so that pages do not wait for commands.
+        `steersman()` does so with a connection of its own, so that pages do not wait for commands. `words` stand
+        for the crawl in commands.
         """
         super().__init__("", Path(url), Path(url))
-        self._url, self._owners = url, owners
+        self._url, self._owners, self._words = url, owners, words
         self._steered_by = steersman or owners
         self._looking = threading.Lock()
         self._steering = threading.Lock() if steersman else self._looking
@@ -87,6 +92,11 @@ class PartitionedJob(ConsoleJob):
     def slug(self) -> str:
         """Its name in the paths of the API: that of the crawl in the URL."""
         return slug_of(self._url.rpartition("/")[2])
+
+    @property
+    def words(self) -> list[str]:
+        """The words that stand for it in commands."""
+        return [*self._words]
 
     @property
     def title(self) -> str:

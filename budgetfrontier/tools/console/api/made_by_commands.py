@@ -24,11 +24,11 @@ def from_command(job: ConsoleJob, command: str, *words: str) -> Any:
         raise ServiceUnavailable
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "budgetfrontier", command, str(job.folder), *words, "--format", "json"],
+            [sys.executable, "-m", "budgetfrontier", command, *job.words, *words, "--format", "json"],
             stdin=subprocess.DEVNULL, capture_output=True, check=False,
         )  # fmt: skip
     finally:
         _places.release()
-    if done.returncode:
+    if done.returncode and not done.stdout.strip():  # without partitions that do not answer, it is about the others
         raise FrontierError(done.stderr.decode("utf-8", "replace").strip())
     return msgspec.json.decode(done.stdout)

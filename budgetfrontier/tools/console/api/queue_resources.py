@@ -245,9 +245,9 @@ class DeadLettersParameters(ListingParameters, forbid_unknown_fields=True, kw_on
 
 
 class DeadLetterItem(msgspec.Struct, kw_only=True):
-    """A URI that has failed for good. `id` is what `replay` and `drop` take."""
+    """A URI that has failed for good. `id` is what `replay` and `drop` take: in partitions PARTITION/ID."""
 
-    id: int
+    id: int | str
     queue: str
     url: str
     via: str | None
@@ -334,11 +334,11 @@ def retired(job: ConsoleJob, parameters: ListingParameters) -> Listing[RetiredIt
     found = retired_page.build(job, query)
     query.check_names()
     rows = [
-        RetiredItem(_queue_item(row["queue"]), row["why"], row["budget"], list(row["commands"]), again)
+        RetiredItem(_queue_item(row.queue), row.why, row.budget, row.commands, again)
         for again, part in ((False, found["rows"]), (True, found["again"]))
         for row in part
     ]
-    return Listing(rows=rows, next=next_of(found))
+    return Listing(rows=rows, next=next_of(found), note=found["missing"])
 
 
 def traps(job: ConsoleJob, parameters: ListingParameters) -> Listing[Suspect]:
@@ -374,7 +374,7 @@ def seeds(job: ConsoleJob, parameters: SeedsParameters) -> Listing[SeedItem]:
     found = seeds_page.build(job, query)
     query.check_names()
     rows: Sequence[dict[str, Any]] = [*found["rows"], *found["unlisted"]]
-    return Listing(rows=[_as_seed_item(row) for row in rows], next=next_of(found))
+    return Listing(rows=[_as_seed_item(row) for row in rows], next=next_of(found), note=found["missing"])
 
 
 def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[DeadLetterItem]:
@@ -382,11 +382,12 @@ def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[
     query = query_of(parameters, reason=parameters.reason, queue=parameters.queue)
     found = dead_letters_page.build(job, query)
     query.check_names()
-    return Listing(rows=[_letter(one) for one in found["rows"]], next=next_of(found))
+    return Listing(rows=[_letter(one) for one in found["rows"]], next=next_of(found), note=found["missing"])
 
 
 def _letter(one: DeadLetter) -> DeadLetterItem:
+    name: Any = one.id
     return DeadLetterItem(
-        id=one.id, queue=one.queue, url=one.uri.url, via=one.uri.via, cost=one.cost, reason=one.reason,
-        time=one.time, deliveries=one.deliveries, attempts=one.attempts,
+        id=name if isinstance(name, int) else str(name), queue=one.queue, url=one.uri.url, via=one.uri.via,
+        cost=one.cost, reason=one.reason, time=one.time, deliveries=one.deliveries, attempts=one.attempts,
     )  # fmt: skip

@@ -45,7 +45,7 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/retired", "the retired queues and those that will be, with what would revive each",
-        ListingParameters, Listing[queues.RetiredItem], queues.retired, of_partitions=False,
+        ListingParameters, Listing[queues.RetiredItem], queues.retired,
     ),
     ApiResource(
         "GET", f"{JOB}/traps", "the queues that look like crawler traps, the most suspicious first",
@@ -61,11 +61,11 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/dead-letters", "the URIs that have failed for good, the oldest first",
-        queues.DeadLettersParameters, Listing[queues.DeadLetterItem], queues.dead_letters, of_partitions=False,
+        queues.DeadLettersParameters, Listing[queues.DeadLetterItem], queues.dead_letters,
     ),
     ApiResource(
         "GET", f"{JOB}/seeds", "the seeds with the fate of each",
-        queues.SeedsParameters, Listing[queues.SeedItem], queues.seeds, of_partitions=False,
+        queues.SeedsParameters, Listing[queues.SeedItem], queues.seeds,
     ),
     ApiResource(
         "GET", f"{JOB}/groups", "the groups of queues, the fullest first", LimitParameters, GroupsListed, crawl.groups
@@ -80,11 +80,11 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/errors", "attempts by outcome, refused URIs and dead letters by reason",
-        NoParameters, crawl.ErrorsItem, crawl.errors, of_partitions=False,
+        NoParameters, crawl.ErrorsItem, crawl.errors,
     ),
     ApiResource(
         "GET", f"{JOB}/report", "the rows of a report: hosts, response codes, media types and others",
-        crawl.ReportParameters, Listing[dict[str, Any]], crawl.report, of_partitions=False,
+        crawl.ReportParameters, Listing[dict[str, Any]], crawl.report,
     ),
     ApiResource(
         "GET", f"{JOB}/rates", "the rates of a time, beside those of the time before",

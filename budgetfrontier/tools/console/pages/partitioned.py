@@ -22,7 +22,9 @@ from budgetfrontier.tools.console.pages import (
     leases,
     queue,
     rates,
+    retired,
     runs,
+    seeds,
     statuses,
     steer,
     traps,
@@ -44,8 +46,6 @@ from budgetfrontier.tools.console.sampling import RatePerSecond
 FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
 
-_REMEDIES = REMEDIES | dict.fromkeys(("retired", "over_budget"), ("/queues?state=RETIRED", "Which queues"))
-
 
 def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the values of the overview."""
@@ -59,7 +59,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     if current.missing:
         wrong.insert(0, PresentProblem("missing_partitions", "bad", as_sentence(current.missing)))
     return (
-        judgement(report.verdict, wrong, job.base, _REMEDIES)
+        judgement(report.verdict, wrong, job.base, REMEDIES)
         | foreseen(whole.forecasts)
         | {
             "process": process_line(report.standing),
@@ -114,6 +114,8 @@ PAGES = (
     ConsolePage("/groups", "Groups", "groups.html", groups.build),
     ConsolePage("/leases", "Leases", "leases.html", leases.build),
     ConsolePage("/runs", "Runs", "runs.html", runs.build),
+    ConsolePage("/seeds", "Seeds", "seeds.html", seeds.build),
+    ConsolePage("/retired", "Retired", "retired.html", retired.build, group="problems"),
     ConsolePage("/traps", "Traps", "traps.html", traps.build, group="problems"),
     ConsolePage("/errors", "Errors", "errors.html", errors.build, group="problems"),
     ConsolePage("/statuses", "Statuses", "statuses.html", statuses.build, group="problems"),

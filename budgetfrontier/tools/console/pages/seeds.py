@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from budgetfrontier.reports.log_search import last_statuses
+from budgetfrontier.reports.operators import CrawlOperator
 from budgetfrontier.reports.seed_fates import seed_rows, unlisted_rows
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage import keys, meta
@@ -16,7 +18,7 @@ from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.log_files import CRAWL_LOG
 from budgetfrontier.tools.console.query import Query
-from budgetfrontier.tools.console.rendering import key_path
+from budgetfrontier.tools.console.rendering import as_sentence, key_path
 
 _LOOKED_AT = 20_000  # seeds for one page of those with a fate
 _WORDS = {
@@ -33,6 +35,8 @@ _WORDS = {
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of the seeds, all of them or those with a fate, and the counts by fate."""
     fate = query.choice("fate", [str(fate) for fate in SeedFate])
+    if not job.is_folder:
+        return _of_partitions(job, query, fate)
     after = query.number("after", 0, most=(1 << 62) - 1)
     with job.view() as view:
         counters = meta.read_counters(view.txn, view.db[keys.META])
@@ -58,6 +62,36 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "unlisted": unlisted,
         "next": {"after": upto} if more else None,
         "first": {"after": None} if after else None,
+        "has_files": True,
+        "missing": "",
+    }
+
+
+def _of_partitions(job: ConsoleJob, query: Query, fate: str) -> dict[str, Any]:
+    """Return a page of the seeds of all partitions, and the counts by fate, of the first _LOOKED_AT."""
+    start = query.number("start", 0, most=_LOOKED_AT)
+
+    def read(operator: CrawlOperator) -> tuple[list[ListedSeed], list[dict[str, Any]], str]:
+        found = list(islice(operator.seeds(), _LOOKED_AT))
+        listed_not = unlisted_rows(operator.settings.seeds, operator.unlisted, [])
+        return found, list(islice(listed_not, 0 if fate or start else query.rows)), operator.unanswered()
+
+    found, unlisted, missing = job.look(read)
+    fates = Counter(seed.row.fate for seed in found)
+    chosen = [seed for seed in found if fate in ("", seed.row.fate)]
+    rows = list(seed_rows(chosen[start : start + query.rows]))
+    cut = f"only the first {_LOOKED_AT:,} seeds were looked at" if len(found) == _LOOKED_AT else ""
+    return {
+        "complete": True,
+        "rows": [row | {"link": job.base + key_path(row["queue"]) if row["queue"] else ""} for row in rows],
+        "fate": fate,
+        "counts": [(str(one), _WORDS[one], fates[one]) for one in SeedFate],
+        "count": len(found),
+        "unlisted": unlisted,
+        "next": {"start": start + query.rows} if len(chosen) > start + query.rows else None,
+        "first": {"start": max(start - query.rows, 0) or None} if start else None,
+        "has_files": False,
+        "missing": " ".join(map(as_sentence, filter(None, (missing, cut)))),
     }
 
 
