@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from budgetfrontier.tools.cli.common import ClusterUrl, Command, job_operator
@@ -11,6 +13,26 @@ from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import CrawlOperator
+
+
+@contextmanager
+def noting_continued(operator: CrawlOperator) -> Iterator[list[int | str]]:
+    """Print what the commands of the `with` block had to go on with first, which a process that ended has left.
+
+    The block appends the ids of its own audit entries; those before the first of them are printed.
+    """
+    begun = operator.in_progress()
+    newest = next((row.id for row in operator.audit(count=1).rows), 0) if begun else 0
+    own: list[int | str] = []
+    yield own
+    if not begun:
+        return
+    from budgetfrontier.reports.audit_sentences import sentence
+
+    since = [*takewhile(lambda row: row.id != newest, operator.audit().rows)][::-1]
+    for row in takewhile(lambda row: row.id not in own[:1], since):
+        back = f" `{row.inverse}` takes that back." if row.inverse else ""
+        note(f"first went on with {row.id}, {row.entry.command} by {row.entry.who}: {sentence(row.entry)}{back}")
 
 
 def on_crawl(run: Callable[[argparse.Namespace, CrawlOperator], int | None]) -> Command:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.core.units import format_time
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.tools.cli.on_crawl import noting_continued
 from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ def removed(args: argparse.Namespace) -> None:
         found = kept(reader, before=time.time() - args.older_than)
     chosen = list(common.page(found, args))
     if args.discard and not args.dry_run:
-        for entry, _ in chosen:
-            common.steer(args, "discard", {"id": entry.id})
+        with common.job_operator(args) as operator, noting_continued(operator) as own:
+            operator.close()  # a process cannot read and write one LMDB environment at once
+            own += [common.steer(args, "discard", {"id": entry.id}).id for entry, _ in chosen]
     if not args.discard or args.dry_run or args.format != "text":
         rows = (_row(entry, size, text=args.format == "text") for entry, size in chosen)
         common.write_rows(args, rows, COLUMNS, drop=DROP)

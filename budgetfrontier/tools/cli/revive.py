@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.tools.cli.on_crawl import noting_continued
 from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
@@ -86,8 +87,11 @@ def revive(args: argparse.Namespace) -> None:
         return
     common.refuse_if_terminated(args)
     tally, to_tally = Tally(), converter(Tally)
-    for entry in _revived(args, _chunks(lines)):
-        tally.add(to_tally(entry.effect))
+    with common.job_operator(args) as operator, noting_continued(operator) as own:
+        operator.close()  # a process cannot read and write one LMDB environment at once
+        for entry in _revived(args, _chunks(lines)):
+            own.append(entry.id)
+            tally.add(to_tally(entry.effect))
     left = [text for name, text in refused_in(tally).items() if getattr(tally, name)]
     say(", ".join([f"revived {counted(tally.added, 'URI')}", *left]))
     if not (tally.added + tally.full + tally.invalid) and since and args.since is None:

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import common, effects, for_good, name_arguments, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
-from budgetfrontier.tools.cli.on_crawl import on_crawl
+from budgetfrontier.tools.cli.on_crawl import noting_continued, on_crawl
 from budgetfrontier.tools.cli.parser import Parser
 from budgetfrontier.tools.cli.sentences import asks, note, say
 
@@ -208,26 +207,12 @@ def give(args: argparse.Namespace, operator: CrawlOperator, op: str, details: di
     from budgetfrontier.reports.operators import OperatorCommand
 
     command = OperatorCommand(op, details, args.who or whoami(), args.reason, getattr(args, "line", ""))
-    begun = operator.in_progress()
-    newest = next((row.id for row in operator.audit(count=1).rows), 0) if begun else 0
-    with common.noting_interruption(args):
+    with noting_continued(operator) as own, common.noting_interruption(args):
         applied = operator.apply(command)
-    if begun:
-        _tell_continued(operator, newest, applied)
+        own += [] if applied.entry is None else [applied.entry.id]
     for sentence in filter(None, (applied.left, applied.refused)):
         note(sentence)
     return applied, ERROR if applied.left or applied.refused else OK
-
-
-def _tell_continued(operator: CrawlOperator, newest: int | str, applied: Applied) -> None:
-    """Print what was applied after the entry `newest` and before a command, which had to wait for it."""
-    from budgetfrontier.reports.audit_sentences import sentence
-
-    mine = None if applied.entry is None else applied.entry.id
-    for row in [*takewhile(lambda row: row.id != newest, operator.audit().rows)][::-1]:
-        if row.id != mine:
-            back = f" `{row.inverse}` takes that back." if row.inverse else ""
-            note(f"first went on with {row.id}, {row.entry.command} by {row.entry.who}: {sentence(row.entry)}{back}")
 
 
 def delete(args: argparse.Namespace, operator: CrawlOperator) -> int:

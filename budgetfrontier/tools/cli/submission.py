@@ -27,6 +27,7 @@ from budgetfrontier.errors import FrontierError, FrontierLocked
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.on_crawl import noting_continued
 from budgetfrontier.tools.importers import lists
 from budgetfrontier.tools.importers.import_items import Record
 
@@ -99,6 +100,19 @@ def submit(
 
     Each chunk is a command of its own, with an audit entry that says who gave it and why.
     """
+    mine = Counts()
+    with common.job_operator(args) as operator, noting_continued(operator) as own:
+        operator.close()  # a process cannot read and write one LMDB environment at once
+        try:
+            _submit(args, path, op, records, mine, charge=charge)
+        finally:
+            counts.merge(mine)
+        own += mine.audit[:1]
+
+
+def _submit(
+    args: argparse.Namespace, path: Path, op: str, records: Iterator[Record], counts: Counts, *, charge: bool
+) -> None:
     commands = ((len(chunk), _arguments(op, chunk, charge=charge, in_place=args.force)) for chunk in _chunks(records))
     opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import")
     with contextlib.suppress(FrontierLocked), opened() as frontier:

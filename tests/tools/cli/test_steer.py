@@ -6,6 +6,7 @@ import argparse
 import errno
 import json
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -869,6 +870,7 @@ def test_an_interrupted_deletion_says_that_the_rest_follows(
     left = "delete by .* is in progress .*, and no process goes on with it: the next crawl does, and the next command"
     for look in (["report"], ["queues"], ["audit"], ["delete", "--queue", "b*", "--dry-run"]):
         assert re.search(left, cli(look[0], tmp_path, *look[1:]).err), look
+    shutil.copytree(tmp_path, tmp_path / "copy")
     woken = cli("wake", tmp_path, "a.test")
     assert woken.code == 0
     went_on = r"first went on with 1, delete by \S+: Deleted 2,000 .* `undo 1` takes that back"
@@ -876,6 +878,31 @@ def test_an_interrupted_deletion_says_that_the_rest_follows(
     with Reader(tmp_path / "frontier") as reader:
         assert reader.summary().queued == 0
         assert [entry.command for entry in reader.audit()] == ["delete", "wake"]
+    line = "2026-11-20T10:00:00.000Z -5000 - http://new.test/ L - no-type #000 - - - -\n"
+    (tmp_path / "crawl.log").write_text(line)
+    others: tuple[list[Any], ...] = (
+        ["import", "http://b.test/"],
+        ["revive", "--status", "-5000", "--log", tmp_path / "crawl.log"],
+    )
+    for number, (command, *rest) in enumerate(others):
+        copy = shutil.copytree(tmp_path / "copy", tmp_path / f"copy{number}")
+        told = cli(command, copy, *rest).err
+        assert re.search(went_on, told) and told.count("first went on with") == 1, told
+
+
+def test_a_discard_says_what_it_went_on_with(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "STEP", 2)
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("abcdef", 1))
+    assert cli("retire", tmp_path, "--match", "*").code == 0
+    frontier = Frontier.open(tmp_path / "frontier")
+    post(tmp_path / "frontier", "snooze", match="*", until=4e9)
+    frontier.commit()
+    assert in_progress(frontier)
+    crash(frontier)
+    told = cli("removed", tmp_path, "--discard")
+    assert told.code == 0 and told.err.count("first went on with") == 1, told
+    assert "first went on with 2, snooze by " in told.err, told
 
 
 def test_a_dry_run_knows_the_same_undo_in_progress(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
