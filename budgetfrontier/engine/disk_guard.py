@@ -40,12 +40,11 @@ class DiskGuard:
         """Pause or resume the crawl if a look at the disks is due and calls for it."""
         if monotonic() < self._next_look:
             return
+        self._next_look = monotonic() + LOOK_EVERY
         guard, counters = self._guard, self._guard.kernel.counters
         guards = guard.tables.in_force.frontier.guards
         if not guards.min_free and not crawl_states.is_paused_for_disk(counters.state, counters.pause_reason):
-            self._next_look = float("inf")  # until `watch`: no command sets min_free
             return
-        self._next_look = monotonic() + LOOK_EVERY
         least = min(self._free(), default=None)
         if least is None:
             return

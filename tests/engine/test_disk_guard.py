@@ -12,6 +12,7 @@ from budgetfrontier import CrawlState, Frontier, Reader, Settings, SettingsError
 from budgetfrontier.engine import disk_guard
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.rules.verdict import verdict
+from tests.crash.disks import PAGE, disk_or_skip
 from tests.support import START, make_settings, memory, on_disk, one, pages, post, whole
 
 GUARDS = {"min_free": 1000, "resume_at": 1500}
@@ -190,3 +191,25 @@ def test_it_must_not_resume_below_the_threshold_and_not_in_partitions() -> None:
         make_settings(guards={"min_free": 1000, "resume_at": 999})
     with pytest.raises(SettingsError, match=r"frontier.guards.min_free: a crawl in partitions .* does not pause"):
         Settings.from_dict({"cluster": {"kafka": "127.0.0.1:9092"}, "frontier": {"guards": {"min_free": "1GB"}}})
+
+
+def test_on_a_small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_guard, "LOOK_EVERY", 0.0)
+    with (
+        disk_or_skip(tmp_path, size=8 << 20) as small,
+        on_disk(small.folder, guards={"min_free": 2 << 20, "resume_at": 3 << 20}) as f,
+    ):
+        f.schedule_many(pages("a", 2))
+        assert look(f) is CrawlState.RUNNING
+        small.fill((2 << 20) // PAGE + 8)
+        assert look(f) is CrawlState.RUNNING
+        small.fill((2 << 20) // PAGE - 8)
+        assert (look(f), f.lease()) == (CrawlState.PAUSED, [])
+        f.schedule_many(pages("b", 2))
+        small.fill((3 << 20) // PAGE - 8)
+        assert look(f) is CrawlState.PAUSED
+        small.clear()
+        assert look(f) is CrawlState.RUNNING
+        assert [entry.who for entry in f.audit()] == ["guard", "guard"]
+        whole(f)
+        f.close()

@@ -71,6 +71,7 @@ OPTIONS: dict[str, Any] = {
     "quotas.label": {},
     "quotas.force_retire": True,
     "guards.windows": (),
+    "guards.min_free": 0,
     "precedence_policy": "base",
     "uri_precedence_policy": "cost",
     "target_active": "auto",
@@ -1603,10 +1604,10 @@ class Model:
                 self.reconsider(queue)
         self.settle()
 
-    def pause(self) -> None:
+    def pause(self, reason: str = "operator") -> None:
         before = (self.state, self.reason)
-        if self.reason in (None, "finish"):  # what an operator has paused stays so
-            self.state, self.reason = "PAUSING" if self.leases else "PAUSED", "operator"
+        if self.reason in (None, "finish") or self.is_paused_for_disk():  # what an operator has paused stays so
+            self.state, self.reason = "PAUSING" if self.leases else "PAUSED", reason
         self.settle()
         self.last = {"command": "pause", "before": before, "after": (self.state, self.reason)}
 
@@ -1615,6 +1616,20 @@ class Model:
         self.state, self.reason = "RUNNING" if self.counts["scheduled"] else "NEW", None
         self.settle()
         self.last = {"command": "resume", "before": before, "after": (self.state, self.reason)}
+
+    def is_paused_for_disk(self) -> bool:
+        return bool(self.reason and self.reason.startswith("disk: "))
+
+    def look_at_disk(self, free: int) -> bool:
+        """The guard sees so many free bytes; return whether it has paused or resumed the crawl."""
+        least = self.options["guards.min_free"]
+        if self.is_paused_for_disk() and free >= least + least // 4:
+            self.resume()
+        elif self.state == "RUNNING" and free < least:
+            self.pause(f"disk: {free}")
+        else:
+            return False
+        return True
 
     def look(self, key: str) -> Look:
         queue = self.queues[key]

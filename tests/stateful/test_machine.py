@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -21,6 +22,7 @@ from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Reader, Setti
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Directive, QueueAnswers
 from budgetfrontier.core.vocabulary import AMOUNTS
+from budgetfrontier.engine import disk_guard
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
@@ -173,6 +175,7 @@ option_sets = st.fixed_dictionaries(
         "quotas.label": quotas,
         "quotas.force_retire": booleans,
         "guards.windows": windows,
+        "guards.min_free": st.sampled_from((0, 1000)),
     }
 ).map(lambda options: options | ({"duplicates": "exact"} if options["keep_urls"] else {}))
 moves = st.tuples(
@@ -227,6 +230,10 @@ def same(what: str, told: object, expected: object) -> None:
     assert told == expected, f"{what}: the frontier says {told}, the model {expected}"
 
 
+DISK = {"free": 10_000}
+"""The bytes that the guard finds free."""
+
+
 class FrontierMachine(RuleBasedStateMachine):
     """Rules are the operations of both; `agree` compares."""
 
@@ -235,7 +242,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.options = options
         self.folder = tempfile.mkdtemp()
         self.clock = ManualClock(1_000_000.0)
-        self.finishes = 0
+        self.finishes, DISK["free"] = 0, 10_000
         self.kept = False
         self.handed: list[tuple[Any, int]] = []
         self.model = Model(dict(options), self.clock.time())
@@ -597,13 +604,28 @@ class FrontierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.state not in ("NEW", "TERMINATED"))
     @rule(really=rarely)
     def pause_or_resume(self, really: bool) -> None:
-        if self.model.state in ("PAUSING", "PAUSED") and not (really and self.model.reason == "finish"):
+        if self.model.state in ("PAUSING", "PAUSED") and not (
+            really and (self.model.reason == "finish" or self.model.is_paused_for_disk())
+        ):
             self.model.resume()
             self.frontier.resume()
             self.remember()
         elif really:
             self.model.pause()
             self.frontier.pause()
+            self.remember()
+
+    @rule(free=st.sampled_from((0, 999, 1000, 1249, 1250)))
+    def fill_disk(self, free: int) -> None:
+        """The next commit looks at the disk."""
+        DISK["free"] = free
+        self.frontier.internals.watch_disks(())
+        self.frontier.commit()
+        self.look_at_disk()
+        self.model.commit()
+
+    def look_at_disk(self) -> None:
+        if self.model.look_at_disk(DISK["free"]):
             self.remember()
 
     @rule(
@@ -766,7 +788,12 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.kept)
     @rule(
-        changed=st.one_of(st.none(), values, st.sampled_from(((), *GROUPS)).map(lambda groups: {"groups": groups})),
+        changed=st.one_of(
+            st.none(),
+            values,
+            st.sampled_from(((), *GROUPS)).map(lambda groups: {"groups": groups}),
+            st.sampled_from((0, 1000)).map(lambda least: {"guards.min_free": least}),
+        ),
         really=rarely,
     )
     def close_and_reopen(self, changed: dict[str, Any] | None, really: bool) -> None:
@@ -781,6 +808,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.model.commit()
         self.frontier = self.open(settings_of(self.options) if changed else None)
         self.finishes = self.model.counts["finishes"]
+        self.look_at_disk()
 
     @rule(keep_leases=booleans, really=rarely)
     def crash_and_reopen(self, keep_leases: bool, really: bool) -> None:
@@ -790,6 +818,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.model.crash(keep_leases=keep_leases)
         self.frontier = self.open(None, keep_leases=keep_leases)
         self.finishes = self.model.counts["finishes"]
+        self.look_at_disk()
 
     @rule(
         specs=st.lists(uris, max_size=4),
@@ -857,7 +886,9 @@ class FrontierMachine(RuleBasedStateMachine):
             if mine.state in ("READY", "IN_PROCESS", "SNOOZED"):
                 told["balance"], expected["balance"] = record.balance, mine.balance
             same(key, told, expected)
-        same("summary", dict(self.frontier.summary()), self.model.summary())
+        told = dict(self.frontier.summary())
+        told["pause_reason"] = re.sub(r"^(disk: \d+) B free in .*", r"\1", str(told["pause_reason"] or "")) or None
+        same("summary", told, self.model.summary())
         self.agree_on_groups()
         if self.options["keep_urls"]:
             self.agree_on_urls()
@@ -996,8 +1027,10 @@ class FrontierMachine(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands that concern many URIs take steps: here of two URIs each."""
+    """Commands that concern many URIs take steps: here of two URIs each. Disks are looked at when a rule says so."""
     monkeypatch.setattr(runner, "STEP", 2)
+    monkeypatch.setattr(disk_guard, "LOOK_EVERY", math.inf)
+    monkeypatch.setattr(disk_guard, "free_bytes", lambda folder: DISK["free"])
 
 
 TestFrontierMachine = FrontierMachine.TestCase
@@ -1044,6 +1077,37 @@ def test_commands_on_queues_that_are_undone(
         machine.begin(options | crowd | {"polite": True}, 8, hosts)
         for step in steps:
             machine.overlap([step])
+            machine.agree()
+    finally:
+        machine.teardown()
+
+
+disks = st.lists(
+    st.one_of(st.sampled_from((999, 1249, 1250)), st.sampled_from(("operator", "undo", "lease", "reopen", "crash"))),
+    min_size=5,
+    max_size=20,
+)
+
+
+@few(50)
+@given(options=option_sets, steps=disks)
+def test_pauses_while_a_disk_is_nearly_full(options: dict[str, Any], steps: list[int | str]) -> None:
+    machine = FrontierMachine()
+    try:
+        machine.begin(options | {"guards.min_free": 1000}, 4, 2)
+        for number, step in enumerate(steps):
+            if isinstance(step, int):
+                machine.fill_disk(step)
+            elif step == "operator" and machine.model.state not in ("NEW", "FINISHED"):
+                machine.pause_or_resume(number % 2 == 0)
+            elif step == "undo" and machine.model.done:
+                machine.undo(number % 3, number % 2 == 0)
+            elif step == "lease":
+                machine.work(1 + number % 2, ["SUCCESS"], PLAIN)
+            elif step == "reopen" and not machine.kept:
+                machine.close_and_reopen(None, True)
+            elif step == "crash":
+                machine.crash_and_reopen(number % 2 == 0, True)
             machine.agree()
     finally:
         machine.teardown()

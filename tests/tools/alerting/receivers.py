@@ -54,27 +54,32 @@ class _Posted(BaseHTTPRequestHandler):
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
-    """An SMTP server that keeps the mail that it accepts. `login` is what it wants to know, user:password."""
+    """An SMTP server that keeps the mail that it accepts. `login` is what it wants to know, user:password.
+
+    `tls`: "always", or "starttls", which it wants before anything else.
+    """
 
     daemon_threads = True
 
-    def __init__(self, *, login: bytes = b"", tls: bool = False) -> None:
+    def __init__(
+        self, *, login: bytes = b"", tls: str = "none", certificate: tuple[Path, Path | None] = (CERTIFICATE, None)
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Smtp)
         self.login, self.tls = login, tls
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*certificate)
         self.mail: list[tuple[list[str], Message]] = []
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.server_address[1]}"
+        return f"localhost:{self.server_address[1]}"
 
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection, with TLS if it is asked for at once."""
         connection, address = super().get_request()
-        if self.tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(CERTIFICATE)
+        if self.tls == "always":
             try:
-                connection = context.wrap_socket(connection, server_side=True)
+                connection = self.context.wrap_socket(connection, server_side=True)
             except ssl.SSLError as error:  # the client does not trust it
                 raise OSError from error
         return connection, address
@@ -88,13 +93,23 @@ class _Smtp(socketserver.StreamRequestHandler):
         import base64
 
         recipients: list[str] = []
-        known = not self.server.login
+        known, safe = not self.server.login, self.server.tls != "starttls"
         self._say("220 ready")
-        for line in self.rfile:
+        while line := self.rfile.readline():
             word, _, rest = line.decode().strip().partition(" ")
             match word.upper():
                 case "EHLO":
-                    self._say("250-here", "250 AUTH PLAIN")
+                    self._say("250-here", "250 AUTH PLAIN" if safe else "250 STARTTLS")
+                case "STARTTLS" if self.server.tls == "starttls":
+                    self._say("220 go on")
+                    try:
+                        self.request = self.server.context.wrap_socket(self.request, server_side=True)
+                    except (ssl.SSLError, ConnectionError):  # the client does not trust it
+                        return
+                    self.setup()
+                    safe = True
+                case _ if not safe and word.upper() != "QUIT":
+                    self._say("530 STARTTLS first")
                 case "AUTH":
                     given = base64.b64decode(rest.rpartition(" ")[2]).replace(b"\0", b":").removeprefix(b":")
                     known = given == self.server.login
@@ -116,6 +131,11 @@ class _Smtp(socketserver.StreamRequestHandler):
                     return
                 case _:
                     self._say("250 fine")
+
+    def finish(self) -> None:
+        """Close the connection, with TLS or without."""
+        super().finish()
+        self.request.close()
 
     def _say(self, *lines: str) -> None:
         self.wfile.write("".join(f"{line}\r\n" for line in lines).encode())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from budgetfrontier.reports.alert_state import AlertDelivery
 from budgetfrontier.rules.alert_conditions import RaisedAlert
@@ -21,6 +22,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import AlertSink
 from budgetfrontier.tools.alerting import alert_delivery
 from budgetfrontier.tools.alerting.alert_delivery import SIGNATURE, NotDelivered
+from tests.remote.test_tls import certificate
 from tests.support import PATIENCE, until
 from tests.tools.alerting.receivers import Hook, Mailbox, served
 
@@ -157,8 +159,27 @@ def test_mail_that_is_refused() -> None:
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused() -> None:
-    mailbox = Mailbox(tls=True)
+    mailbox = Mailbox(tls="always")
     with served(mailbox):
         one = sink(mail=["a@x.test"], sender="b@x.test", server=mailbox.address, tls="always")
         assert "certificate verify failed" in str(failure(one))
     assert mailbox.mail == []
+
+
+@pytest.mark.parametrize("tls", ["starttls", "always"])
+def test_mail_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: str) -> None:
+    ours = certificate(tmp_path, "ours", "-addext", "subjectAltName=DNS:localhost")
+    others = certificate(tmp_path, "others")
+    mailbox = Mailbox(login=b"me:geheim", tls=tls, certificate=ours)
+    with served(mailbox):
+        one = sink(mail=["a@x.test"], sender="b@x.test", server=mailbox.address, tls=tls, login="me:geheim")
+        assert "certificate verify failed: self-signed certificate" in str(failure(one))
+        monkeypatch.setenv("SSL_CERT_FILE", str(others[0]))
+        assert "certificate verify failed" in str(failure(one))
+        monkeypatch.setenv("SSL_CERT_FILE", str(ours[0]))
+        alert_delivery.deliver(one, ALERT, {})
+        elsewhere = replace(one, server=mailbox.address.replace("localhost", "127.0.0.1"))
+        assert "certificate verify failed: IP address mismatch" in str(failure(elsewhere))
+        if tls == "starttls":
+            assert "STARTTLS" in str(failure(replace(one, tls="none", login=None)))
+    assert [recipients for recipients, _ in mailbox.mail] == [["a@x.test"]]
