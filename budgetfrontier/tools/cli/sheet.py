@@ -11,7 +11,7 @@ from budgetfrontier.tools.cli import adjustments, common, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.on_crawl import on_crawl
-from budgetfrontier.tools.cli.steer import assignment, give
+from budgetfrontier.tools.cli.steer import assignment, give, given_settings
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import CrawlOperator
@@ -82,7 +82,7 @@ def _read(args: argparse.Namespace) -> Override:
     if args.action == "set":
         if not args.settings or args.match is not None or args.order is not None:
             args.usage("set takes --set NAME=VALUE, and changes no association")
-        match, settings = f"sheet:{args.name}", dict(args.settings)
+        match, settings = f"sheet:{args.name}", given_settings(args)
     else:
         if args.match is None or args.settings or (args.order is not None and args.action == "remove"):
             more = ", and --order N if other sheets set the same" if args.action == "add" else ""

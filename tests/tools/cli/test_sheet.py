@@ -133,6 +133,7 @@ def test_explain_and_audit_name_the_sheet(job: Path, cli: Cli) -> None:
         ("set", "smallBudget", "--match", "*", "--set", "precedence=1"),
         ("set", "smallBudget", "--set", "fetch.timeout=1"),
         ("set", "small budget", "--set", "precedence=1"),
+        ("set", "smallBudget", "--set", "precedence=1", "--set", "queue_precedence=2"),
         ("add", "smallBudget", "--match", "nothing"),
         ("add", "smallBudget", "--match", "sheet:smallBudget"),
         ("remove", "smallBudget", "--match", "sheet:smallBudget", "--dry-run"),
