@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.core.units import format_duration
-from budgetfrontier.engine.commands import preview
+from budgetfrontier.engine.commands import survey
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.settings.overrides import Override
@@ -49,7 +49,7 @@ def outcome_of(view: View, entry: AuditEntry, now: float) -> AdjustmentOutcome |
         match, _ = concerned(view.settings()[0], view.adjustments(), override, view.grouping())
     except FrontierError:
         return None
-    found, again = preview.standing(view, match, since=then["retired_upto"])
+    found, again = survey.standing(view, match, since=then["retired_upto"])
     spent, charges, retired = (then.get(name) for name in ("expenditure", "charges", "retired"))
     return AdjustmentOutcome(
         queues=found.queues,

@@ -12,13 +12,13 @@ from budgetfrontier.engine.commands import (
     dead_letters,
     deletion,
     forgetting,
-    preview,
     queue_commands,
     scheduling,
     state_preview,
     undo_checks,
 )
 from budgetfrontier.engine.commands.adjustment import not_in_force, promise
+from budgetfrontier.engine.commands.survey import Change, Survey, appended, survey, withdrawn
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.settings.overrides import validate_override
@@ -63,18 +63,18 @@ def figures(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """
     change = change_of(view, op, args)
     if args.get("promised") is not None:
-        return {"survey": msgspec.structs.asdict(preview.survey(view, change)), "promised": args["promised"]}
+        return {"survey": msgspec.structs.asdict(survey(view, change)), "promised": args["promised"]}
     effect = preview_in_scope(view, change)
-    survey = {name: effect[name] for name in preview.Survey.__struct_fields__ if name != "revision"}
-    survey["revision"] = view.counters().settings_revision
-    return {"survey": survey, "promised": promise(effect)}
+    found = {name: effect[name] for name in Survey.__struct_fields__ if name != "revision"}
+    found["revision"] = view.counters().settings_revision
+    return {"survey": found, "promised": promise(effect)}
 
 
-def change_of(view: View, op: str, args: dict[str, Any]) -> preview.Change:
+def change_of(view: View, op: str, args: dict[str, Any]) -> Change:
     """Return the change of the adjustments that a command makes. Raises FrontierError."""
     if op == "adjust":
-        return preview.appended(view, validate_override(args.get("match", ""), args.get("set", {})))
+        return appended(view, validate_override(args.get("match", ""), args.get("set", {})))
     override = next((one for one in view.adjustments() if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
-    return preview.withdrawn(view, override)
+    return withdrawn(view, override)

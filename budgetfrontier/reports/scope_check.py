@@ -7,7 +7,8 @@ from typing import Any
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.engine.commands.preview import Change, preview
+from budgetfrontier.engine.commands.preview import preview
+from budgetfrontier.engine.commands.survey import Change
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.reports.explanation import ScopeVerdict
 from budgetfrontier.rules.scope import Scope

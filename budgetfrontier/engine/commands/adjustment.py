@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.engine.commands import preview as previews
-from budgetfrontier.engine.commands.preview import (
+from budgetfrontier.engine.commands.preview import preview
+from budgetfrontier.engine.commands.survey import (
     Change,
     QueueSums,
     Survey,
     appended,
+    change_by,
+    change_without,
+    effect_of,
     is_uniform,
-    preview,
     survey,
     survey_of,
     values_of_none,
@@ -159,7 +161,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     in_force = kernel.tables.in_force
     effective, groups = in_force.effective, in_force.grouping
     if sheets.is_about_sheets(override) or override.match.startswith(GROUP):
-        change = previews.change_by(in_force.settings, in_force.adjustments, override, effective, groups)
+        change = change_by(in_force.settings, in_force.adjustments, override, effective, groups)
     else:
         after = Effective(in_force.frontier, (), [Override("*", override.set)])  # it is the last one, and wins
         match = parse_match(override.match)
@@ -192,7 +194,7 @@ def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]
     override = next((one for one in adjustments if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
-    change = previews.change_without(in_force.settings, adjustments, override, in_force.effective, in_force.grouping)
+    change = change_without(in_force.settings, adjustments, override, in_force.effective, in_force.grouping)
     found = _figures(kernel, change, args, now)
     return {"withdrawn": plain(override)} | found | edit(kernel, Edit([override.id], []), now)
 
@@ -261,12 +263,12 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     if named is not None:
         found, standing = named
         of_named = survey_of(found, change, now, unknown=unknown_keys(match, tables.queues.look_up))
-        return previews.plain(of_named) | {"then": standing.then()}
+        return effect_of(of_named) | {"then": standing.then()}
     if kernel.counters.queues <= COUNTED:
-        return previews.plain(survey(tables.flushed(), change)) | {"as_of": now}
+        return effect_of(survey(tables.flushed(), change)) | {"as_of": now}
     counted = None if given is None else _survey(given)
     if counted is not None and counted.revision == kernel.counters.settings_revision:
-        return previews.plain(counted)
+        return effect_of(counted)
     uniform = [
         {name: values[name] if is_uniform(effective, name) else None for name in change.names}
         for effective, values in zip((change.before, change.after), values_of_none(change), strict=True)
@@ -279,7 +281,7 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     }
     if counted is None:
         return figures | {"matched": None, "ungrouped": 0, "as_of": now}
-    return previews.plain(counted) | figures | {"ungrouped": counted.matched}
+    return effect_of(counted) | figures | {"ungrouped": counted.matched}
 
 
 def _named(kernel: Kernel, match: Match) -> tuple[list[tuple[str, str, str | None]], QueueSums] | None:

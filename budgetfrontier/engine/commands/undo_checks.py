@@ -13,7 +13,6 @@ from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
-from budgetfrontier.engine.commands.preview import withdrawn
 from budgetfrontier.engine.commands.state_preview import (
     Terms,
     crawl_after,
@@ -23,6 +22,7 @@ from budgetfrontier.engine.commands.state_preview import (
     set_waits,
     state_once_revived,
 )
+from budgetfrontier.engine.commands.survey import withdrawn
 from budgetfrontier.engine.commands.undo_queues import aspect
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times

@@ -12,7 +12,8 @@ from budgetfrontier import Admission, CrawlUri, Frontier, Reader, SettingsError
 from budgetfrontier.engine.commands import adjustment
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.engine.commands.preview import appended, preview, survey
+from budgetfrontier.engine.commands.preview import preview
+from budgetfrontier.engine.commands.survey import appended, survey
 from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.settings.overrides import Override, validate_override
 from tests.support import START, crawl, memory, on_disk, pages, record, state

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.engine.commands import adjustment, preview
+from budgetfrontier.engine.commands import adjustment, survey
 from budgetfrontier.settings.overrides import Effective
 from tests.support import crawl, memory, one, pages, state
 
@@ -45,8 +45,8 @@ def test_a_frontier_too_large_to_be_counted_says_so(monkeypatch: pytest.MonkeyPa
 
 
 def test_small_groups_are_counted_but_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preview, "MOST_GROUPS", 2)
-    monkeypatch.setattr(preview, "_KEPT", 2)
+    monkeypatch.setattr(survey, "MOST_GROUPS", 2)
+    monkeypatch.setattr(survey, "_KEPT", 2)
     overrides = [
         {"match": f"queue:{letter}.test", "set": {"queue_total_budget": n}} for n, letter in enumerate("abcd", 1)
     ]
