@@ -15,7 +15,7 @@ CLASSES = {"Decoder", "Encoder", "Scheduler"}
 """Names that two classes may have: those of a codec, as Frontera has them, and the schedulers of asyncio and Scrapy."""
 IN_EACH_FOLDER = {"__init__", "options", "settings"}
 FILES = {
-    "adjustments", "asynchronous", "audit", "dead_letters", "errors", "html", "kafka",
+    "adjustments", "alerts", "asynchronous", "audit", "compare", "dead_letters", "errors", "html", "kafka",
     "leases", "logs", "overview", "queues", "rates", "removed", "runs", "scheduler", "seeds", "series", "steer",
     "verify", "worker",
 }  # fmt: skip

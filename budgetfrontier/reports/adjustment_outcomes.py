@@ -6,7 +6,7 @@ They are those of the queues that match now; one whose next URI decides may have
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -84,7 +84,7 @@ def _sum(values: list[int | None]) -> int | None:
 
 def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
     """Return the outcome in words, beside the promised fetches and spend."""
-    of, for_ = _promised(effect.get("promised") or {})
+    of, for_ = _in_words(promise_of(effect))
     parts = [f"in {format_duration(found.seconds)}"]
     if found.spent is None or found.fetched is None:
         parts.append("spend unknown: its queues were not counted when it was applied")
@@ -97,11 +97,23 @@ def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _promised(figures: dict[str, Any]) -> tuple[str, str]:
-    """Return the URIs and the spend that a dry run promised, in words; "" if it promised none.
+class AdjustmentPromise(NamedTuple):
+    """The URIs and the spend that an adjustment promised, of how many queues; `ceiling` None: without a maximum.
 
     They are those of the queues that it would revive or make eligible, and of the others with another budget.
     """
+
+    queues: int
+    uris: int
+    spend: int
+    ceiling: int | None
+    is_of_all: bool
+    """Whether these are all the queues that it matched."""
+
+
+def promise_of(effect: dict[str, Any]) -> AdjustmentPromise | None:
+    """Return what an adjustment with an effect promised; None if it promised nothing."""
+    figures = effect.get("promised") or {}
     others = figures.get("others", {})
     promises = [
         (figures.get("revived_count", 0), figures),
@@ -110,12 +122,17 @@ def _promised(figures: dict[str, Any]) -> tuple[str, str]:
     ]
     known = [(queues, spend) for queues, spend in promises if queues and spend]
     if not known:
-        return "", ""
-    queues, uris, spend = (
-        sum(q for q, _ in known),
-        *(sum(one[name] for _, one in known) for name in ("uris", "spend")),
+        return None
+    queues = sum(q for q, _ in known)
+    uris, spend = (sum(one[name] for _, one in known) for name in ("uris", "spend"))
+    return AdjustmentPromise(
+        queues, uris, spend, _sum([one["ceiling"] for _, one in known]), queues == figures["matched"]
     )
-    ceiling = _sum([one["ceiling"] for _, one in known])
-    of = "" if queues == figures["matched"] else f" for {counted(queues, 'queue')}"
-    most = "without a maximum" if ceiling is None else f"at most {ceiling:,} once more came"
-    return f" of {uris:,} promised{of}", f" of {spend:,} ({most})"
+
+
+def _in_words(found: AdjustmentPromise | None) -> tuple[str, str]:
+    if found is None:
+        return "", ""
+    of = "" if found.is_of_all else f" for {counted(found.queues, 'queue')}"
+    most = "without a maximum" if found.ceiling is None else f"at most {found.ceiling:,} once more came"
+    return f" of {found.uris:,} promised{of}", f" of {found.spend:,} ({most})"

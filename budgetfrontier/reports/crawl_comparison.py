@@ -17,6 +17,7 @@ from budgetfrontier.rules.rates import Rate
 from budgetfrontier.storage.series import Busiest
 from budgetfrontier.storage.view import View
 
+MEASURES = ("fetched", "spent", "errors", "bytes")
 SIDES = ("only in the first", "only in the second", "in both")
 
 

@@ -66,6 +66,8 @@ class Console:
 
     def __init__(self, jobs: Sequence[ConsoleJob], access: Access, *, pages: Sequence[ConsolePage] = PAGES) -> None:
         self.jobs = jobs
+        for job in jobs:
+            job.others = jobs
         self.pages = pages
         self.access = access
         self.templates = rendering.environment()

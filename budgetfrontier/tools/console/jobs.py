@@ -51,6 +51,8 @@ class ConsoleJob:
         self.name = name
         self.folder = folder
         self.path = frontier
+        self.others: Sequence[ConsoleJob] = ()
+        """The jobs of the same console, itself among them."""
         self.samples = Samples()
         self.scans = Scans(frontier)
         self.over_time = self._over_time()

@@ -5,18 +5,23 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.reports import log_index
+from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertState
 from budgetfrontier.reports.kinds import KINDS
+from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.settings.seed_settings import with_seed_settings
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.log_files import LARGEST, before, log_files
+from budgetfrontier.tools.console.pages import audit
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 
@@ -409,3 +414,49 @@ def test_a_queue_shows_the_classes_of_its_answers_and_the_kinds_of_its_errors(tm
     text = get(tmp_path, "/queue/a.test")[1]
     assert 'aria-label="answers: 2xx 1, 4xx 1, no answer 1"' in text
     assert "<bdi>status 404</bdi>" in text and "timed out" in text
+
+
+def test_an_adjustment_is_shown_with_what_it_promised_and_what_followed(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.adjust(match="queue:capped.test", queue_total_budget=5, who="alice", reason="more")
+    _, listed = get(job, "/audit")
+    assert '<p class="followed"><bdi>In ' in listed and "of 1 queue RETIRED, 1 before" in listed
+    number = re.findall(r"/audit\?id=(\d+)", listed)[0]
+    assert "<h2>What followed</h2>" in get(job, f"/audit?id={number}")[1]
+    monkeypatch.setattr(audit, "AT_ONCE", 1)
+    _, listed = get(job, "/audit")
+    assert "RETIRED, 1 before" not in listed and f'href="/audit?id={number}&amp;outcome=1">what followed' in listed
+    assert "<h2>What followed</h2>" not in get(job, f"/audit?id={number}")[1]
+    assert "<h2>What followed</h2>" in get(job, f"/audit?id={number}&outcome=1")[1]
+
+
+def test_alerts_are_listed_with_who_was_told_and_the_overview_links_to_them(job: Path) -> None:
+    assert "nobody has watched this job yet" in get(job, "/alerts")[1]
+    about = RaisedAlert(level="bad", text="No process runs the crawl <now>.", since=time.time() - 60)
+    failed = AlertDelivery(
+        id="1", sink="mail:ops", condition="stopped", raised=True, time=time.time(), about=about, attempts=2,
+        error="refused", done=time.time(),
+    )  # fmt: skip
+    state = AlertState(looked=time.time(), raised={"stopped": about}, deliveries=[failed])
+    AlertFiles.of_job(job).state.write_bytes(msgspec.json.encode(state))
+    _, text = get(job, "/alerts")
+    assert "1 alert raised" in text and '<span class="level bad">stopped</span>' in text
+    assert "No process runs the crawl &lt;now&gt;." in text and 'mail:ops <b class="bad"><bdi>refused</bdi></b>' in text
+    assert text.count("mail:ops") == 2, "the delivery is listed, too"
+    overview = get(job, "/")[1]
+    assert overview.count('<a class="mend" href="/alerts">Who was told</a>') == 2
+
+
+def test_two_runs_and_two_jobs_are_compared(job: Path, tmp_path: Path) -> None:
+    with Frontier.open(job / "frontier", program="second"):
+        _, text = get(job, "/compare?run=1&run2=2")
+    assert "<h2>Figures<small>run 1 and run 2" in text and "other runs of the same hour count, too" in text
+    assert "There is no run 9" in get(job, "/compare?run=1&run2=9")[1].replace("there", "There")
+    other = tmp_path / "other"
+    answer_with(other, {"snoozed.test": (200,) * 4, "new.test": (404,)})
+    _, text = get((job, other), "/job/compare?with=other&by=fetched")
+    assert 'href="/job/queue/snoozed.test"' in text and '"n" data-label="difference">+3<' in text
+    assert "<bdi>new.test</bdi></th>" in text, "there is no page of it in this job"
+    assert get((job, other), "/job/compare?with=nothing")[0] == 400

@@ -32,9 +32,9 @@ from budgetfrontier.tools.console.api import (
     NoParameters,
     described,
 )
-from budgetfrontier.tools.console.api.made_by_commands import from_command
 from budgetfrontier.tools.console.api.time_resources import left_out
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.made_by_commands import from_command
 from budgetfrontier.tools.console.pages import adjustments as adjustments_page
 from budgetfrontier.tools.console.pages import audit as audit_page
 from budgetfrontier.tools.console.pages.dead_letters import counted_reasons

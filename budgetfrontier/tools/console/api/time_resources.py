@@ -14,8 +14,8 @@ from budgetfrontier.reports.crawl_comparison import Comparison, NoSuchRun, compa
 from budgetfrontier.rules.rates import FIGURES, Rate
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import LimitParameters, Listing, NoParameters, described
-from budgetfrontier.tools.console.api.made_by_commands import from_command
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages.compare import compared_jobs
 from budgetfrontier.tools.console.query import NotThere
 from budgetfrontier.tools.console.rendering import as_sentence
 
@@ -169,9 +169,7 @@ def curves(job: ConsoleJob, parameters: CurvesParameters) -> CurvesItem:
 def compare(jobs: tuple[ConsoleJob, ConsoleJob], parameters: CompareParameters) -> Comparison:
     """Return two jobs side by side, as the command `compare` does, which reads all their queues."""
     one, other = jobs
-    words = [str(other.folder), "--by", parameters.by, "--limit", str(parameters.limit)]
-    found: Comparison = msgspec.convert(from_command(one, "compare", *words), Comparison)
-    return found
+    return compared_jobs(one, other, parameters.by, parameters.limit)
 
 
 def compare_runs(job: ConsoleJob, p: CompareRunsParameters) -> Comparison:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.operators import AuditRow, CrawlOperator
@@ -16,6 +17,8 @@ from budgetfrontier.tools.console.query import NotThere, Query
 from budgetfrontier.tools.console.rendering import as_sentence
 from budgetfrontier.tools.job_operator import BRIEF_ENTRIES
 
+AT_ONCE = 20_000
+"""Queues that are read, at the most, for what has followed the adjustments of a page; each reads all. Others link."""
 MOST_ROWS = 100_000
 """Rows before a page of a crawl in partitions, at the most."""
 
@@ -26,6 +29,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     start = 0 if job.is_folder else query.number("start", 0, most=MOST_ROWS)
     only = str(query.number("id", 0, most=1 << 62) or "") if job.is_folder else query.text("id")
     command, who, text = query.text("command"), query.text("who"), query.text("q")
+    counts = job.sample_now().totals.queues
+    queues, asked_for = sum(counts.values()) or 1, query.flag("outcome")
     looked_at: list[int] = []
 
     def matches(entry: AuditEntry) -> bool:
@@ -43,7 +48,19 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
                 following = {"before": rows[-1].id} if job.is_folder else {"start": start + query.rows}
             elif job.is_folder and len(looked_at) == BRIEF_ENTRIES:
                 following = {"before": looked_at[-1]}
+        changes = [row for row in rows if "then" in row.entry.effect]
+        found_of = operator.outcomes(changes if asked_for else changes[: AT_ONCE // queues])
         return {
+            "outcomes": {
+                row.id: (
+                    found_of[row.id],
+                    as_sentence(adjustment_outcomes.sentence(found_of[row.id], row.entry.effect)),
+                )
+                for row in changes
+                if row.id in found_of
+            },
+            "unread": {row.id for row in changes} - set(found_of),
+            "promise": adjustment_outcomes.promise_of(rows[0].entry.effect) if only else None,
             "rows": [named_entry(row) for row in rows],
             "undoable": {row.id for row in rows if row.inverse},
             "places": None if job.is_folder else {row.id: row.partitions for row in rows},

@@ -40,6 +40,7 @@ REMEDIES = {
     "disregarded": ("/errors", "By which rules"),
     "refused": ("/errors", "For which reasons"),
     "later": ("/queues", "Which queues"),
+    "alerts": ("/alerts", "Who was told"),
 }
 """For the slug of a verdict or of a problem, the page with what mends it, and what that is."""
 
@@ -108,7 +109,7 @@ def judgement(
     """Return the values of the bar with the verdict: its level is the worst of all that it says."""
 
     def mends(slug: str, key: str = "") -> tuple[str, str] | None:
-        path, does = remedies.get(slug, ("", ""))
+        path, does = remedies.get("alerts" if slug.startswith("alert_") else slug, ("", ""))
         return (base + (key_path(key) if key else path), does) if does else None
 
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -10,4 +11,5 @@ from budgetfrontier.tools.console.query import Query
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the values that the forms show besides their fields."""
-    return {"totals": job.sample_now().totals, "for_good_only": not job.is_folder}
+    simulate = ("budgetfrontier", "simulate", job.place, "--set", "queue_total_budget=500", "--until", "12h")
+    return {"totals": job.sample_now().totals, "for_good_only": not job.is_folder, "simulate": shlex.join(simulate)}
