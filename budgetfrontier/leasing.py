@@ -227,19 +227,27 @@ class LeaseQueue:
         fetch_seconds: float | None = None,
         discovered: Iterable[str | CrawlUri] = (),
         size: int = 0,
+        status: int = 0,
         novel: bool | None = None,
         address: str = "",
+        digest: bytes = b"",
     ) -> bool:
         """End the lease of a URI that succeeded: charge its cost and remove it.
 
-        Add `discovered` in the same transaction. `size` is that of the response in bytes, `novel` whether its payload
-        is new (None: not known), and `address` the IP address that it came from.
+        Add `discovered` in the same transaction. The other options are about the response, as in `Frontier.finish`.
         """
         # Without `_finish` and `suppress`, which would cost a tenth of `lease_request` and this call.
         given = lease if isinstance(lease, Lease) else _as_lease(lease)
         try:
             self.frontier.finish(
-                given, fetch_seconds=fetch_seconds, discovered=discovered, size=size, novel=novel, address=address
+                given,
+                fetch_seconds=fetch_seconds,
+                discovered=discovered,
+                size=size,
+                status=status,
+                novel=novel,
+                address=address,
+                digest=digest,
             )
         except LeaseExpired:
             return False

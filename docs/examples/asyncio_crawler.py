@@ -73,20 +73,21 @@ async def work(scheduler: Scheduler, session: ClientSession, robots: dict[str, R
     async for request in scheduler:
         url, start = request.uri.url, time.monotonic()
         outcome, status, text, site = Outcome.SUCCESS, 0, "", urljoin(url, "/").rstrip("/")
+        reason = ""
         try:
             rules = robots[site] = robots.get(site) or await read_robots(session, site)
             if rules.can_fetch(AGENT, url):
                 status, text = await fetch(session, url)
             else:
                 outcome = Outcome.DISREGARDED
-        except (ClientError, TimeoutError):
-            outcome = Outcome.RETRY
+        except (ClientError, TimeoutError) as error:
+            outcome, reason = Outcome.RETRY, f"{type(error).__name__}: {error}"
         if title := re.search(r"<title>(.*?)</title>", text):
             with open("titles.jsonl", "a", encoding="utf-8") as titles:
                 titles.write(json.dumps({"url": url, "title": title[1]}) + "\n")
         inside = [link for link in Links(url, text).found if urlsplit(link).netloc == urlsplit(url).netloc]
         seconds = time.monotonic() - start
-        scheduler.task_done(request, outcome, fetch_seconds=seconds, status=status, discovered=inside)
+        scheduler.task_done(request, outcome, fetch_seconds=seconds, status=status, reason=reason, discovered=inside)
 
 
 async def crawl(seeds: list[str]) -> None:

@@ -194,6 +194,13 @@ def test_many_leases_are_acknowledged_with_the_sizes_of_their_responses(queue: L
     assert record is not None and record.bytes == queue.frontier.summary().bytes == 30_210
 
 
+def test_the_status_and_the_digest_of_a_response_are_counted(queue: LeaseQueue) -> None:
+    queue.push(A)
+    assert queue.ack_lease(leased(queue), status=200, digest=b"content")
+    summary = queue.frontier.summary()
+    assert summary.answers_2xx == summary.succeeded == 1
+
+
 @pytest.mark.parametrize("nonsense", ["7", b"7", [None], [True], ["seven"], [b"7"], 7])
 def test_ack_many_takes_only_leases_and_ids_and_changes_nothing_otherwise(queue: LeaseQueue, nonsense: Any) -> None:
     queue.push(A)
