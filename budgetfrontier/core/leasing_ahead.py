@@ -107,7 +107,7 @@ class LeaseTable:
         return [lease for lease, _ in [*self._held.values()]]
 
     def renew(self, leases: Iterable[Lease], late: Iterable[Lease], asked_at: float) -> None:
-        """Note that leases were renewed by a call made at a time, but for those that were too late."""
+        """Note that a call made at `asked_at` has renewed leases; those in `late` had ended before."""
         ended, until = {lease.id for lease in late}, asked_at + self._ttl
         for lease in leases:
             if lease.id in self._held:

@@ -190,7 +190,7 @@ class GroupTurns:
                 self._wake_at(group, AT_ONCE)
 
     def end_wait(self, queue: QueueRecord) -> None:
-        """End the clock of the group for which a queue waits; those that wait besides go on at the next lease."""
+        """End the clock of the group for which a queue waits; its other waiting queues go on at the next lease."""
         group = self._table.get(queue.group)
         group.wake_time = group.busy_until = 0.0
         self._wake_at(group, AT_ONCE)

@@ -40,7 +40,7 @@ MOST_RUNS = 1 << 15
 MOST_REMOVED = 1 << 17
 """Records that wait for their deletion, before the deletions are made ahead of the commit: some 150 bytes each."""
 MOST_SKIPPED = 64
-"""Records that are passed over in one look before those of them that wait for their deletion are deleted."""
+"""Records marked as deleted that one look passes over, before they are deleted from the table."""
 MOST_PRIORITIES = 100
 """The directives and priorities that are looked at for the lowest precedence of a queue, the most urgent first."""
 _LAST = b"\xff" * (keys.pending.size - keys.PRECEDENCE)

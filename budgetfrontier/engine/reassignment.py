@@ -1,4 +1,4 @@
-"""The consequences of a key of a URI that is another one than that of the queue it is on.
+"""The consequences if the key that a URI has now is not that of the queue on which it waits.
 
 The waits of its host go along: the queue of the other key takes them. With `frontier.defer_to_previous: false`, the
 head of a queue is asked for its key before each lease, and moves if that is another one.
@@ -88,7 +88,7 @@ class Reassignment:
     # -- the waits
 
     def ended(self, queue: QueueRecord, uri: CrawlUri, now: float) -> None:
-        """Let the queue of the key that a URI has now wait as long as the one that it was leased from.
+        """Let the queue of the key that a URI has now wait as long as the queue from which it was leased.
 
         If a policy cannot compute the key, it is asked again in the turn of a queue, and `lease` raises.
         """

@@ -37,7 +37,7 @@ class Runs:
         self._next_touch = 0.0
 
     def begin(self, program: str, now: float, *, last_commit: float) -> None:
-        """Begin the row of this run; give the run before it its end, if it has none. `last_commit` is that of it."""
+        """Begin the row of this run; end that of the run before, with `last_commit` as its last, if it has no end."""
         latest = next(self._env.view().newest_items(keys.RUNS), None)
         if latest is not None:
             self._number, row = keys.u32.unpack(latest[0])[0], decode_run(latest[1])

@@ -46,7 +46,7 @@ def _live(of: FetchStats) -> LiveTally:
 
 @dataclass(slots=True, eq=False)
 class OfQueue:
-    """The tallies and limits of one URI of a queue, which are those of most others of it."""
+    """The tallies and limits of one URI of a queue; most of its other URIs have the same."""
 
     start: str
     """The beginning of its URL: of the same host is each that begins with it."""

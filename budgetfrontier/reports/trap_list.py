@@ -72,7 +72,7 @@ def order(suspect: Suspect) -> tuple[float, int, str]:
 
 
 def numbers_of(view: View, queue: QueueRecord) -> QueueNumbers:
-    """Return the numbers of a queue that tell about traps."""
+    """Return the numbers of a queue from which the evidence of a trap is computed."""
     numbers, history, answers = _numbers(queue), view.history(queue.id), view.answers(queue.id)
     if history is not None:
         numbers = numbers._replace(pages=history.success, links=history.links, novel=history.novel)

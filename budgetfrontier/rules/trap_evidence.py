@@ -20,7 +20,7 @@ _GROWTH = 4.0  # URIs held for each one finished, from which on more of them say
 
 
 class QueueNumbers(NamedTuple):
-    """The numbers of a queue that tell about traps."""
+    """The numbers of a queue from which the evidence of a trap is computed."""
 
     queued: int
     finished: int

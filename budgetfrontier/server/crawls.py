@@ -56,7 +56,7 @@ log = logging.getLogger("budgetfrontier.service")
 
 
 class InvalidCrawlId(FrontierError):
-    """The crawlID cannot be that of a crawl."""
+    """The crawlID is no valid name of a crawl."""
 
 
 def folder_name(crawl_id: str) -> str:

@@ -77,7 +77,7 @@ def rows(view: View, now: float) -> Iterator[GroupRow]:
 
 
 def matched(view: View, now: float) -> Iterator[GroupRow]:
-    """Yield the groups of definitions with a `match`, each of which has one, as far as it has queues."""
+    """Yield the group of each definition with a `match`, if it has queues."""
     if view.counters().groups:
         row = _row_of(view, now)
         for definition in view.grouping().groups:
@@ -130,9 +130,9 @@ def terms_of(view: View, now: float | None = None) -> Callable[[int], GroupTerms
 
 
 def rest_of(view: View, grouping: Grouping) -> Callable[[int], int | None]:
-    """Return the function that returns what a group may yet spend, by its id, with URIs that cost 1.
+    """Return a function from the id of a group to the rest of its total budget, if its URIs cost 1.
 
-    -1: it is over its total budget; None: it has none.
+    The rest is -1 if the group is over its total budget, and None if it has none.
     """
     reached = view.in_force().base.reached
 

@@ -29,7 +29,7 @@ class WorkerNote(msgspec.Struct, array_like=True, tag="budgetfrontier.bus 1"):
     unsent: list[tuple[int, bytes]] = []
     """Requests that were leased for the spider feed, with their partitions, and may not have been sent."""
     spider_log_id: bytes = b""
-    """Which log the offsets are those of, where a log that is made anew has them again; empty: not known."""
+    """The id of the log that the offsets belong to, for a log made anew begins with the same ones; empty: not known."""
     scoring_log_id: bytes = b""
 
 

@@ -167,7 +167,7 @@ def _keep(op: str, kernel: Kernel, changed: list[tuple[int, ChangedQueue]], prog
 
 
 def restore(op: str, kernel: Kernel, queue: QueueRecord, before: Look, after: Look, now: float) -> None:
-    """Undo a command on a queue: what it has set is as it was before; what has come since stays."""
+    """Undo a command on a queue: the values that it has set return to those before; later changes stay."""
     if op in RETIRING:
         _restore_retirement(kernel, queue, before)
     elif op in PACING:

@@ -321,7 +321,7 @@ def survey(view: View, change: Change) -> Survey:
 
 
 def standing(view: View, match: Match, *, since: int) -> tuple[QueueSums, int]:
-    """Return what the queues that match have come to, and how many became RETIRED behind a place in that list."""
+    """Return the sums of the matching queues, and how many of them became RETIRED after the position `since`."""
     found, again = QueueSums(), 0
     for queue, _, _, _ in look(view, match, others=False):
         found.add(queue)

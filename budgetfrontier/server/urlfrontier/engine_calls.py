@@ -127,7 +127,7 @@ def known(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> lis
 
 
 def _known_without_key(frontier: Frontier, item: Any) -> Known:
-    """Take the report of a URL that is known, if its key cannot be that of a queue."""
+    """Take the report of a known URL whose key is no valid key of a queue."""
     if not item.info.key or queue_key_bytes(item.info.key) is not None:
         return Known.INVALID
     try:

@@ -44,7 +44,7 @@ class FailureLog:
             _warn(crawl_id, f"{effect}: {error}")
 
     def no_crawl(self, crawl_id: str, error: BaseException) -> None:
-        """Log that URLs of a crawlID are lost, which cannot be that of a crawl; once a minute for all of these."""
+        """Log that URLs with an invalid crawlID are lost; once a minute for all of them."""
         if self._is_due(""):
             _warn(crawl_id[:50], f"URLs are SKIPPED: {error}; others are not logged for a minute")
 

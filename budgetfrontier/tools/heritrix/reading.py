@@ -27,7 +27,7 @@ class Reading:
     origins: dict[tuple[str, ...], FileLine] = field(default_factory=dict)
     """The line that each setting is from."""
     skipped: dict[int, str] = field(default_factory=dict)
-    """Beans, by identity, of which nothing is read, and why; "" if nothing has to be said."""
+    """Beans that are not read, by identity, with the reason; "" if no remark is needed."""
     _used: set[tuple[int, str]] = field(default_factory=set)
 
     def put(self, setting: str, value: Any, line: FileLine | None = None) -> None:

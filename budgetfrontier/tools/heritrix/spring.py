@@ -382,7 +382,7 @@ def _filled(text: str, known: dict[str, str]) -> str:
 
 
 def _merge(own: Value, parents: Value) -> None:
-    """Add what the parent bean has to a list or map that says so."""
+    """Add the entries of the parent bean to a list or map with `merge`."""
     if isinstance(own, BeanList) and isinstance(parents, BeanList) and own.merge:
         own.items[:0] = parents.items
     if isinstance(own, BeanMap) and isinstance(parents, BeanMap) and own.merge:

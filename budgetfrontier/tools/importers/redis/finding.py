@@ -93,7 +93,7 @@ def _part_of(key: str) -> tuple[str, str, str] | None:
 
 
 def _crawl(client: Any, kind: str, name: str) -> RedisCrawl:
-    """Return a crawl with those of its parts that are there, and of a type that they may have."""
+    """Return a crawl with the parts that exist and have a valid type."""
     found = {part: RedisKey(f"{name}:{part}", type_of(client, f"{name}:{part}")) for part in LAYOUTS[kind]}
     crawl = RedisCrawl(kind, name, {part: one for part, one in found.items() if one.type in LAYOUTS[kind][part]})
     if kind == "kumo" and (alone := type_of(client, name)) == LIST:
