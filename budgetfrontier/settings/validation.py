@@ -178,10 +178,6 @@ class Validator:
             case object(frontier=schema.FrontierSettings() as frontier) if self._seeds_with_settings:
                 self._check_seeds(frontier)
         match settings:
-            case object(alerts=schema.AlertSettings() as alerts, cluster=schema.ClusterSettings(kafka=str())):
-                if alerts.sinks or alerts.log:
-                    self._warn(("alerts",), "a crawl in partitions has no alerts: use Prometheus and its rules")
-        match settings:
             case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
                 self._add(("crawl",), found)
         match settings:

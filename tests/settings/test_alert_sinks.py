@@ -69,9 +69,3 @@ def test_a_sink_in_full_survives_a_round_trip() -> None:
         AlertSink(mail=("a@x.test",), sender="b@x.test", server="[::1]:25", only=("paused",), timeout=60.0),
     )
     assert Settings.from_dict(settings.to_dict()) == settings and settings.alerts.no_process is None
-
-
-def test_a_crawl_in_partitions_warns(files: Files) -> None:
-    files.path.write_text("crawl: x\ncluster: {kafka: 'localhost:9092'}\nalerts: {log: true}\n")
-    _, warnings = load(files.path, Settings())
-    assert f"{files.path}:3:9: alerts: a crawl in partitions has no alerts: use Prometheus and its rules" in warnings

@@ -22,7 +22,7 @@ import msgspec
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import QueueState
-from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import alert_state
 from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertState
 from budgetfrontier.reports.format import clean
@@ -57,6 +57,7 @@ PATIENCE = 1.0
 _MOST_DELIVERIES = 100  # that are kept once they are done
 _MOST_WAITING = 1000  # beyond which the oldest are given up
 _LONGEST_HOLD = 300.0  # seconds for which an alert that is being sent is left to the watcher that sends it
+_LONGEST_WAIT = FIRST_WAIT * 2**TRIES  # one that is due later than in so long is due now: the clock was set back
 _TOP_EVERY = 300.0  # seconds between two readings of the busiest queues
 _SUSPECTS_EVERY = 900.0  # and of those that look like traps: seconds of processor time with a million queues
 _MOST_SUSPECTS = 20
@@ -101,14 +102,15 @@ class Watch:
         self._tried: SimpleQueue[AlertDelivery] = SimpleQueue()
         """What came of attempts, to be written down."""
         self._top: tuple[float, TopSpender | None] = 0.0, None
+        """When the busiest queues are read again, in monotonic time, and the first of them; so are suspects."""
         self._suspects: tuple[float, Sequence[TrapSuspect]] = 0.0, ()
 
     def look(self, patience: float | None = None) -> list[AlertChange]:
         """Look at the crawl, and begin the attempts that are due; return what has begun and ended.
 
         Attempts are waited for, but no longer than `patience`: what comes of others is written down by the next look.
-        Nothing is done while another watcher looks. Raises FrontierError if the crawl cannot be looked at, except if
-        partitions do not answer, which is a condition.
+        Nothing is done while another watcher looks. Raises FrontierError if the frontier of a job cannot be read; that
+        partitions do not answer is a condition.
         """
         with self._alone() as alone:
             if not alone:
@@ -135,7 +137,8 @@ class Watch:
         """Return the seconds until the next attempt is due; None if none is to be made, or its sink is being told."""
         state = self._unsaved or alert_state.read(self._files) or AlertState()
         due = [one.due for one in state.deliveries if one.done is None and one.sink not in self._senders]
-        return max(min(due) - time.time(), 0.0) if due else None
+        wait = min(due) - time.time() if due else None
+        return None if wait is None else max(wait, 0.0) if wait <= _LONGEST_WAIT else 0.0
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -170,39 +173,40 @@ class Watch:
                     free = free_by_disk(self._crawl.folders)
                     return settings, Observed(head.standing, head.verdict, free, top, suspects)
                 sentence = operator.unanswered()
-        except ConnectionLost as error:  # no partition answers
+        except FrontierError as error:  # no partition answers, or not even Kafka
             if known is None:
                 raise
             settings, sentence = known, str(error)
+        self._warn(unreadable(sentence))
         now = time.time()
-        return settings, Unanswered(now, state.unanswered or now, sentence, over=state.over)
+        return settings, Unanswered(now, min(state.unanswered or now, now), sentence, over=state.over)
 
     def _top_spender(self, operator: CrawlOperator, settings: Settings) -> TopSpender | None:
         if settings.alerts.queue_share is None:
             return None
-        now = time.time()
-        if now - self._top[0] >= _TOP_EVERY:
+        now, looked = time.time(), time.monotonic()
+        if looked >= self._top[0]:
             found = operator.busiest(now - alert_conditions.HOUR, now).queues
             total = sum(one.spent for one in found)
             first = max(found, key=lambda one: one.spent, default=None)
             top = None if first is None or not total else TopSpender(first.queue, first.spent / total, total)
             if operator.missing:
                 return None
-            self._top = now, top
+            self._top = looked + _TOP_EVERY, top
         return self._top[1]
 
     def _trap_suspects(self, operator: CrawlOperator, settings: Settings) -> Sequence[TrapSuspect]:
         if settings.alerts.trap is None:
             return ()
-        now = time.time()
-        if now - self._suspects[0] >= _SUSPECTS_EVERY:
+        looked = time.monotonic()
+        if looked >= self._suspects[0]:
             found = operator.traps(
                 Selection([state for state in QueueState if state is not QueueState.RETIRED]), _MOST_SUSPECTS
             )
             suspects = [TrapSuspect(one.queue, one.score, one.evidence[0].text) for one in found]
             if operator.missing:
                 return ()
-            self._suspects = now, suspects
+            self._suspects = looked + _SUSPECTS_EVERY, suspects
         return self._suspects[1]
 
     def _note(self, settings: AlertSettings, change: AlertChange) -> None:
@@ -310,6 +314,8 @@ def _due(state: AlertState, now: float) -> dict[str, list[AlertDelivery]]:
         if one.done is not None:
             continue
         about = one.sink, one.condition
+        if one.due > now + _LONGEST_WAIT:
+            one.due = now
         one.due = max(one.due, held.get(about, 0.0))
         if one.attempts:
             tried.add(about)
@@ -348,6 +354,6 @@ def _deliveries(settings: AlertSettings, change: AlertChange) -> Iterator[AlertD
             )
 
 
-def unreadable(error: FrontierError) -> str:
-    """Return the line on a frontier that could not be read in one look."""
-    return f"{format_time(time.time())} this look failed: {clean(str(error))}"
+def unreadable(why: object) -> str:
+    """Return the line on a crawl that could not be seen, or not as a whole, in one look."""
+    return f"{format_time(time.time())} this look failed: {clean(str(why))}"

@@ -96,8 +96,9 @@ def _files(args: argparse.Namespace) -> AlertFiles:
     if not isinstance(args.job, ClusterUrl):
         common.frontier_path(args.job)
         return AlertFiles.of_job(args.job)
-    if args.state is None:
-        args.parser.error("a crawl in partitions has no folder for its alerts: give --state FILE")
+    if args.state is None or not args.state.name or args.state.is_dir():
+        got = "" if args.state is None else f", which {args.state} is not"
+        args.parser.error(f"a crawl in partitions has no folder for its alerts: give --state a file{got}")
     return AlertFiles.beside(args.state)
 
 
@@ -139,11 +140,11 @@ def _watch(args: argparse.Namespace) -> int:
 
     settings = _settings(args)
     watch: Watch = Watch(_crawl(args, settings), say=say, warn=note)
-    if isinstance(args.job, ClusterUrl) and (settings.alerts.disk_below or settings.alerts.disk_full_within):
-        note("the disks of workers are not known here: disk_below and disk_full_within are not watched")
     if args.once:
         watch.look()
         return exits.OK
+    if isinstance(args.job, ClusterUrl) and (settings.alerts.disk_below or settings.alerts.disk_full_within):
+        note("the disks of workers are not known here: disk_below and disk_full_within are not watched")
     every = settings.alerts.every
     while True:
         try:

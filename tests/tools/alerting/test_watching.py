@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,11 +112,21 @@ def test_an_alert_is_tried_again_and_given_up_at_last(
     assert "1 alert was not delivered, the last one to ops: answered with 500." in cli("report", job).out
 
 
-def _make_due(job: Path) -> None:
+def test_an_alert_is_tried_again_after_the_clock_was_set_back(job: Path, hook: Hook) -> None:
+    hook.status = 500
+    watch(job).look()
+    _make_due(job, time.time() + 86_400)
+    assert watch(job).waits() == 0.0
+    hook.status = 200
+    watch(job).look()
+    assert len(hook.posted) == 2 and watch(job).waits() is None
+
+
+def _make_due(job: Path, when: float = 0.0) -> None:
     path = job / FILE
     state = json.loads(path.read_text())
     for one in state["deliveries"]:
-        one["due"] = 0
+        one["due"] = when
     path.write_text(json.dumps(state))
 
 
