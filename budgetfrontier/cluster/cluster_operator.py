@@ -29,7 +29,7 @@ from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, Run, St
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
-from budgetfrontier.reports import over_time, trap_list
+from budgetfrontier.reports import dry_runs, over_time, trap_list
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
 from budgetfrontier.reports.crawl_comparison import FetchedQueue
 from budgetfrontier.reports.crawl_log import CrawlLogLine
@@ -481,7 +481,9 @@ class ClusterOperator:
 
     def dry_run(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
         """Return the effect that a command would have on all partitions."""
-        return steering_plan.dry_run(self.owners, op, args)
+        effect = steering_plan.dry_run(self.owners, op, args)
+        totals = self.head().totals if effect.get("held_back") or effect.get("held_later") else None
+        return dry_runs.with_end(op, args, effect, None if self.missing else totals)
 
     def simulate(self, asked: SimulationRequest, **options: Any) -> list[Simulated]:
         """Refuse: no process has the whole frontier."""

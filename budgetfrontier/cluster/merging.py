@@ -43,6 +43,7 @@ _SUMS: Final = (
     "uris",
     "spend",
     "disregarded",
+    "held_back",
 )
 
 

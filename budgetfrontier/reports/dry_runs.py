@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from budgetfrontier.core.model import Summary
 from budgetfrontier.engine.commands import (
     dead_letters,
     deletion,
@@ -21,6 +22,7 @@ from budgetfrontier.engine.commands.adjustment import not_in_force, promise
 from budgetfrontier.engine.commands.survey import Change, Survey, appended, survey, withdrawn
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.scope_check import preview_in_scope
+from budgetfrontier.rules.crawl_states import end_sentence
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage.view import View
 
@@ -54,6 +56,20 @@ def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, 
     if op in _OF_CRAWL:
         return state_preview.of_crawl(view, op, args)
     raise FrontierError(f"{op} has no dry run")
+
+
+_HELD_BACK: Final = ("held_back", "held_later")
+
+
+def with_end(op: str, args: dict[str, Any], effect: dict[str, Any], totals: Summary | None) -> dict[str, Any]:
+    """Return the effect of a dry run, with the sentence `end` if it leaves a crawl with these totals no work."""
+    held, later = (effect.get(name) or 0 for name in _HELD_BACK)
+    shown = {name: value for name, value in effect.items() if name not in _HELD_BACK}
+    until = float(args["until"]) if op == "snooze" else None
+    if totals is None or (until is not None and until <= time.time()):
+        return shown
+    end = end_sentence(totals, held, later, until=until)
+    return shown | {"end": end} if end else shown
 
 
 def figures(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, Summary
+from budgetfrontier.core.units import counted, format_time
 
 FINISH = "finish"
 """The reason of a pause caused by `pause_at_finish`."""
@@ -51,6 +52,22 @@ def settled(shown: dict[str, Any], state: CrawlState) -> dict[str, Any]:
     if state is shown["state"]:
         return shown
     return {"state": state, "pause_reason": FINISH if state is CrawlState.PAUSED else None}
+
+
+def end_sentence(totals: Summary, held_back: int, later: int, *, until: float | None = None) -> str:
+    """Return in words that a command which holds back so many URIs leaves nothing to crawl; "" if it does not.
+
+    `held_back` are pending, and in no RETIRED or INELIGIBLE queue; `later` are scheduled for later. They are held back
+    `until` a time, None: for good.
+    """
+    over = totals.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or totals.pause_reason == FINISH
+    if over or not held_back + later or held_back < totals.queued or later < totals.future:
+        return ""
+    if until is not None:
+        return f"nothing is left to lease until {format_time(until)}, unless new URIs come"
+    out = f" once {counted(totals.in_process, 'URI')} being fetched {{}} finished" if totals.in_process else ""
+    out = out.format("is" if totals.in_process == 1 else "are")
+    return f"no other queue has a URI to hand out: the crawl ends{out or ' then'}, unless new URIs come"
 
 
 def after_pause(state: CrawlState, leases: int) -> CrawlState:

@@ -478,7 +478,8 @@ class JobOperator:
         from budgetfrontier.reports import dry_runs
 
         with self._counted() as view:
-            return dry_runs.dry_run(view, self.path, op, args)
+            effect = dry_runs.dry_run(view, self.path, op, args)
+            return dry_runs.with_end(op, args, effect, view.summary())
 
     @contextmanager
     def _counted(self) -> Iterator[View]:

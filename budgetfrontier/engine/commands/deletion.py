@@ -18,7 +18,14 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.patterns import Pattern
 from budgetfrontier.engine.admission.admit import Admitter
-from budgetfrontier.engine.commands.selection import check_match, check_pattern, match_of, states_of, test_of_queue
+from budgetfrontier.engine.commands.selection import (
+    check_match,
+    check_pattern,
+    hands_out,
+    match_of,
+    states_of,
+    test_of_queue,
+)
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.queue_states import RETIRED
@@ -285,7 +292,7 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
         return queues[queue_id]
 
     only, last = None, 0
-    effect = {"deleted": 0, "queues": 0, "later": 0, "cost": 0}
+    effect = {"deleted": 0, "queues": 0, "later": 0, "cost": 0, "held_back": 0}
     if chosen.only is not None:
         only = sorted({queue.id for queue in map(view.find_queue, chosen.only) if queue is not None})
         if not only:
@@ -298,8 +305,11 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
         if queue_id is not None:
             effect["deleted"] += 1
             effect["cost"] += keys.cost_of(key)
+            effect["held_back"] += hands_out(look(queue_id))
             effect["queues"] += queue_id != last
             last = queue_id
+    effect["held_back"] += sum(hands_out(look(keys.u32.unpack(key[:4])[0])) for key in out)  # they are finished first
+    effect["held_later"] = effect["later"]
     if chosen.given_up:
         effect["undecided"] = chosen.given_up
     return effect

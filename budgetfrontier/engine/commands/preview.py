@@ -13,6 +13,7 @@ import msgspec
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine.commands.floor_preview import FloorPreview
+from budgetfrontier.engine.commands.selection import hands_out
 from budgetfrontier.engine.commands.survey import Change, QueueSums, ValueCounts, effect_of, look, unknown_of
 from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.crawl_windows import Hours
@@ -141,7 +142,7 @@ def preview(
     counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0, "closed_count": 0}
     hours = Hours()
     reviving, lifted, before, after = (_Spend() for _ in range(4))
-    changed = 0
+    changed = held_back = 0
     for queue, url, label, matched in look(view, change.match, others=True):
         if not (matched or queue.state is RETIRED):
             continue
@@ -173,6 +174,8 @@ def preview(
                 after.add(queue, prices_after, will)
         still = queue.queued > 0 and is_out and not held and (was_out or queue.state is RETIRED)
         counts["still_over"] += matched and still
+        if (held or is_out or will[_STOPPED]) and hands_out(queue):
+            held_back += queue.queued
         if old.windows != new.windows and queue.queued and queue.state not in (RETIRED, INELIGIBLE):
             counts["closed_count"] += not hours.opens_at(old.windows, now) and hours.opens_at(new.windows, now) > now
     found = effect_of(groups.survey(change, view.counters().time, unknown_of(view, change))) | {"then": standing.then()}
@@ -183,6 +186,7 @@ def preview(
         "warnings": list(change.warnings),
         "by_next_uri": _goes_by_next_uri(view, change.match),
         "quotas": any(side.quotas.kinds for side in sides),
+        "held_back": 0 if counts["revived_count"] or counts["eligible_count"] else held_back,
         **named,
         **counts,
         **_told(reviving),

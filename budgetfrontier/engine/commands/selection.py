@@ -150,6 +150,11 @@ def count(effect: dict[str, Any], queue: QueueRecord, before: dict[str, Any], af
     return True
 
 
+def hands_out(queue: QueueRecord) -> bool:
+    """Return whether a queue hands out its URIs, now or once its turn comes."""
+    return queue.state not in (QueueState.RETIRED, QueueState.INELIGIBLE)
+
+
 def test_of_queue(view: View, match: Match) -> Callable[[QueueRecord], bool] | None:
     """Return the test of a queue by its group or its key; None for a pattern that is tested on URIs."""
     if match.kind == "group":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cached_property
+from math import inf
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
-from budgetfrontier.engine.commands.selection import SelectedQueues, count, summary
+from budgetfrontier.engine.commands.selection import SelectedQueues, count, hands_out, summary
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
 from budgetfrontier.rules.queue_states import INACTIVE, READY, RETIRED, SNOOZED
@@ -95,6 +96,7 @@ def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str,
     changed, shown = copy.copy(queue), terms.budgets.show(queue)
     _COMMANDS[op](terms, changed, args, now)
     effect = {"queue": queue.queue, "before": look_at_queue(queue), "after": look_at_queue(changed)}
+    _hold_back(effect, changed, args, handed_out=hands_out(queue))
     return effect | {name: getattr(shown, name) for name in _FIGURES}
 
 
@@ -105,10 +107,18 @@ def of_queues(view: View, op: str, args: dict[str, Any], now: float) -> dict[str
     effect, change, terms = summary(), _COMMANDS[op], Terms(view)
     for _, queue in SelectedQueues(args).queues(view):
         if queue is not None:
-            before = look_at_queue(queue)
+            before, handed_out = look_at_queue(queue), hands_out(queue)
             change(terms, queue, args, now)
+            _hold_back(effect, queue, args, handed_out=handed_out)
             count(effect, queue, before, look_at_queue(queue))
     return effect
+
+
+def _hold_back(effect: dict[str, Any], queue: QueueRecord, args: dict[str, Any], *, handed_out: bool) -> None:
+    """Count the URIs of a changed queue that it hands out no more, or not before a time, for the end of the crawl."""
+    held = handed_out and (not hands_out(queue) or queue.wake_time >= args.get("until", inf))
+    effect["held_back"] = effect.get("held_back", 0) + held * queue.queued
+    effect["held_later"] = effect.get("held_later", 0) + (queue.state is RETIRED) * queue.future
 
 
 def of_crawl(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -74,6 +74,13 @@ def tell_deletion_preview(effect: dict[str, Any], totals: Summary) -> None:
         f"scheduled for later: {totals.future:,}"
     )
     _note_undecided(effect)
+    tell_end(effect)
+
+
+def tell_end(effect: dict[str, Any]) -> None:
+    """Print of a dry run whether nothing would be left to crawl, and that it has changed nothing."""
+    if effect.get("end"):
+        say(effect["end"])
     note("dry run: nothing was changed")
 
 
@@ -125,7 +132,7 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
         for name in ("matched", "revived_count", "retired_count", "adjustments removed", "adjustments restored"):
             if name in effect:
                 say(clean(f"{name.removesuffix('_count')}: {_told(name, effect[name])}"))
-    note("dry run: nothing was changed")
+    tell_end(effect)
 
 
 def _told(name: str, value: Any) -> str:

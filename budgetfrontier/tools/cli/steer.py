@@ -348,9 +348,10 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     else:
         details |= chosen
     if args.dry_run:
-        effects.tell_queues(op, args, details, operator.dry_run(op, details))
+        effect = operator.dry_run(op, details)
+        effects.tell_queues(op, args, details, effect)
         name_arguments.note_unknown(operator, details.get("match"))
-        note("dry run: nothing was changed")
+        effects.tell_end(effect)
         return OK
     applied, code = give(args, operator, op, details)
     if applied.entry is not None:

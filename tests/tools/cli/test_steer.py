@@ -971,3 +971,36 @@ def test_a_crawl_without_a_pause_at_its_finish_is_resumed_to_its_end(tmp_path: P
         f.pause()
         f.schedule("http://a.test/")
     assert cli("resume", tmp_path).out == "PAUSED -> FINISHED\n"
+
+
+def test_a_dry_run_says_that_nothing_is_left_to_crawl(tmp_path: Path, cli: Cli) -> None:
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("abc", 2))
+        f.retire("c.test")
+    ends = "no other queue has a URI to hand out: the crawl ends then, unless new URIs come\n"
+    until = "nothing is left to lease until 2096-10-02T07:06:40Z, unless new URIs come\n"
+    commands: list[tuple[str, list[Any]]] = [
+        (ends, ["retire", tmp_path, "--match", "*"]),
+        (ends, ["delete", tmp_path, "--queue", "*"]),
+        (ends, ["delete", tmp_path, "--queue", "[ab]*"]),
+        (ends, ["adjust", tmp_path, "--total-budget", 0, "--set", "retire_when=reached"]),
+        (until, ["snooze", tmp_path, "--match", "*", "--until", "4000000000"]),
+        ("", ["retire", tmp_path, "--match", "queue:[ac]*"]),
+        ("", ["retire", tmp_path, "a.test"]),
+        ("", ["delete", tmp_path, "--pattern", "/1$"]),
+        ("", ["adjust", tmp_path, "--queues", "a.test", "--total-budget", 0, "--set", "retire_when=reached"]),
+        ("", ["wake", tmp_path, "--match", "*"]),
+        ("", ["snooze", tmp_path, "a.test", "--until", "4000000000"]),
+    ]
+    for told, command in commands:
+        answer = cli(*command, "--dry-run")
+        assert answer.code == 0 and answer.out.endswith(told or "\n"), (command, answer)
+        assert ("unless new URIs come" in answer.out) == bool(told), (command, answer)
+    assert cli("retire", tmp_path, "a.test").code == 0
+    assert cli("retire", tmp_path, "b.test", "--dry-run").out.endswith(ends)
+    with on_disk(tmp_path) as f:
+        assert len(f.lease(1)) == 1
+        f.commit()
+        out = "the crawl ends once 1 URI being fetched is finished, unless new URIs come\n"
+        assert cli("delete", tmp_path, "--queue", "*", "--dry-run").out.endswith(out)
+        assert cli("retire", tmp_path, "b.test", "--dry-run").out.endswith(out)
