@@ -156,7 +156,9 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     if args.get("dry_run"):
         kernel.tables.preloaded.check(override.set.get("uri_precedence_policy"))
         view = kernel.tables.flushed()
-        return preview(view, appended(view, override), now=now)
+        found = preview(view, appended(view, override), now=now)
+        del found["held_back"]
+        return found
     override = msgspec.structs.replace(override, id=kernel.counters.audit + 1)
     in_force = kernel.tables.in_force
     effective, groups = in_force.effective, in_force.grouping

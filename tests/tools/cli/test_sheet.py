@@ -146,3 +146,8 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(job: Path, cli: Cli,
     assert rows(job, cli)[0] == ["smallBudget", "domain:a.test", "0", "1"]
     with Frontier.open(job / "frontier") as frontier:
         assert frontier.adjustments == []
+
+
+def test_a_setting_that_is_given_twice_is_refused(job: Path, cli: Cli) -> None:
+    twice = cli("sheet", job, "set", "small", "--set", "queue_total_budget=1", "--set", "queue_total_budget=2")
+    assert twice.code == 2 and "queue_total_budget is set twice: give each setting once" in twice.err
