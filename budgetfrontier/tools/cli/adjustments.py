@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.reports.format import clean, counted
-from budgetfrontier.tools.cli import common, effects
-from budgetfrontier.tools.cli.sentences import note, say
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.sentences import note, say, tell_end
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import AdjustmentRow, CrawlOperator
@@ -87,7 +87,7 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
         say("each queue counts by its next URI; those behind it may match otherwise")
     for line in _outcome(effect):
         say(line)
-    effects.tell_end(effect)
+    tell_end(effect)
 
 
 def print_json(args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
 from budgetfrontier.tools.cli import common
-from budgetfrontier.tools.cli.sentences import note, say
+from budgetfrontier.tools.cli.sentences import note, say, tell_end
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import Summary
@@ -75,13 +75,6 @@ def tell_deletion_preview(effect: dict[str, Any], totals: Summary) -> None:
     )
     _note_undecided(effect)
     tell_end(effect)
-
-
-def tell_end(effect: dict[str, Any]) -> None:
-    """Print of a dry run whether nothing would be left to crawl, and that it has changed nothing."""
-    if effect.get("end"):
-        say(effect["end"])
-    note("dry run: nothing was changed")
 
 
 def _note_undecided(effect: dict[str, Any]) -> None:

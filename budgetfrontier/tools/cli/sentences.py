@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 
 def say(text: str) -> None:
@@ -37,3 +37,10 @@ def _is_terminal(out: TextIO) -> bool:
         return out.isatty()
     except (AttributeError, ValueError):  # there is none, or it is closed
         return False
+
+
+def tell_end(effect: dict[str, Any]) -> None:
+    """Print of a dry run whether nothing would be left to crawl, and that it has changed nothing."""
+    if effect.get("end"):
+        say(effect["end"])
+    note("dry run: nothing was changed")

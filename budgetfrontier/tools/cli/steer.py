@@ -17,7 +17,7 @@ from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_
 from budgetfrontier.tools.cli.exits import ERROR, OK
 from budgetfrontier.tools.cli.on_crawl import noting_continued, on_crawl
 from budgetfrontier.tools.cli.parser import Parser
-from budgetfrontier.tools.cli.sentences import asks, note, say
+from budgetfrontier.tools.cli.sentences import asks, note, say, tell_end
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import Applied, CrawlOperator
@@ -351,7 +351,7 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
         effect = operator.dry_run(op, details)
         effects.tell_queues(op, args, details, effect)
         name_arguments.note_unknown(operator, details.get("match"))
-        effects.tell_end(effect)
+        tell_end(effect)
         return OK
     applied, code = give(args, operator, op, details)
     if applied.entry is not None:
