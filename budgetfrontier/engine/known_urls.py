@@ -102,32 +102,14 @@ class KnownUrls:
             later = future_key(row.place)
             value = self._tables.pending.value(row.place) if later is None else self._tables.future.value(later)
             uri = decode_uri(value, name)
-        return KeptUrl(
-            fingerprint=fingerprint,
-            url=expand(row.url, name),
-            queue=name,
-            created=row.created,
-            due=row.due or None,
-            uri=uri,
-        )
+        return _kept_url(fingerprint, row, name, uri)
 
     def page(self, after: bytes, limit: int | None) -> list[KeptUrl]:
         """Return the URLs that follow a fingerprint, without their `uri`, in the order of fingerprints."""
         self._tables.pending.settle()
         look = self._tables.queues.look
-        found: list[KeptUrl] = []
-        for fingerprint, row in self._urls.page(after, limit):
-            name = look(row.queue).queue
-            found.append(
-                KeptUrl(
-                    fingerprint=fingerprint,
-                    url=expand(row.url, name),
-                    queue=name,
-                    created=row.created,
-                    due=row.due or None,
-                )
-            )
-        return found
+        page = self._urls.page(after, limit)
+        return [_kept_url(fingerprint, row, look(row.queue).queue) for fingerprint, row in page]
 
     def totals(self, key: str | None) -> KeptTotals | None:
         """Return the numbers of all URLs, or of those of a queue; None if there is no such queue."""
@@ -338,6 +320,11 @@ class KnownUrls:
             tables.counters.expenditure += cost
             tables.counters.other_expenditure += cost
         self._turns.deleted(queue)
+
+
+def _kept_url(fingerprint: bytes, row: UrlRow, queue: str, uri: CrawlUri | None = None) -> KeptUrl:
+    url, due = expand(row.url, queue), row.due or None
+    return KeptUrl(fingerprint=fingerprint, url=url, queue=queue, created=row.created, due=due, uri=uri)
 
 
 def kept(known: KnownUrls | None, guard: Guard) -> KnownUrls:

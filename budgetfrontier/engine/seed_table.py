@@ -54,22 +54,19 @@ class SeedTable:
             source[1].redirect = url
             self._put(source[0], source[1].fate, source[1])
 
+    def _found(self, uri: CrawlUri) -> tuple[bytes, SeedRow] | None:
+        return seed_list.find(self._env.txn, self._env.db, uri.url) if self._counters.seeds and is_seed(uri) else None
+
     def placed(self, uri: CrawlUri, queue: str) -> None:
         """Note that a URI is on another queue, if it is a seed."""
-        if not self._counters.seeds or not is_seed(uri):
-            return
-        found = seed_list.find(self._env.txn, self._env.db, uri.url)
-        if found is not None:
+        if (found := self._found(uri)) is not None:
             key, row = found
             row.queue = queue
             self._put(key, row.fate, row)
 
     def became(self, uri: CrawlUri, fate: SeedFate, reason: str, now: float) -> None:
         """Note the fate of a URI, if it is a seed."""
-        if not self._counters.seeds or not is_seed(uri):
-            return
-        found = seed_list.find(self._env.txn, self._env.db, uri.url)
-        if found is not None:
+        if (found := self._found(uri)) is not None:
             key, row = found
             reason = reason.encode("utf-8", "replace").decode()
             before, row.fate, row.reason = row.fate, fate, reason or row.reason
