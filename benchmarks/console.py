@@ -3,17 +3,21 @@
 A frontier with a million queues is made, unless `--frontier` names one. A writer leases and finishes URIs, in rounds
 with a console and without; with one, a browser's stream of the overview is open, and every page is asked for in turn,
 also while all queues are scanned. Measured are the writer's processor time, the times of the pages, and the anonymous
-memory of the console with its scan.
+memory of the console with its scan. With `--api`, calls of the API on a job that rests are measured instead, each with
+the processor time of the console and of the processes that it begins, and `results/console-api-*` are written.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import random
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,12 +31,30 @@ from budgetfrontier import Frontier, Outcome, Settings
 
 QUEUES = 1_000_000
 ROUND = 30_000  # URIs
+API_ROUNDS = 5
 ROUNDS = 6  # with a console, and as many without
 PAGES = (
     "/", "/queues", "/queues?sort=expenditure&start=500000", "/queues?state=RETIRED", "/queues?q=host1234",
     "/queues?state=INACTIVE&sort=turn", "/queues?sort=queue", "/queue/host7.example7.test", "/retired", "/leases",
     "/errors", "/dead-letters", "/seeds", "/reports", "/audit",
 )  # fmt: skip
+_ONE = "host7.example7.test"
+CALLS: tuple[tuple[str, dict[str, Any] | None], ...] = (
+    *((path, None) for path in (
+        "", "/queues?sort=queue", "/queues?sort=expenditure", f"/queue?key={_ONE}", f"/uris?queue={_ONE}&spread=true",
+        f"/explain?target={_ONE}", "/retired", "/traps", "/statuses", "/leases", "/dead-letters", "/seeds", "/groups",
+        "/quotas", "/labels", "/errors", "/rates", "/busiest", "/curves", "/forecast", "/runs",
+        "/compare-runs?run=1&run2=1", "/alerts", "/adjustments", "/audit", "/report?kind=hosts", "/compare/JOB",
+    )),
+    ("/pause", {}),
+    ("/retire", {"queue": _ONE}),
+    ("/retire", {"match": "domain:example7.test"}),
+    ("/adjust", {"match": f"queue:{_ONE}", "set": {"queue_total_budget": 9}}),
+    ("/adjust", {"match": "domain:example7.test", "set": {"queue_total_budget": 9}}),
+    ("/import", {"urls": [f"https://{_ONE}/new"]}),
+    ("/forget", {"urls": [f"https://{_ONE}/new"]}),
+)  # fmt: skip
+"""Calls of the API on a job: GET, or dry runs of commands with a body."""
 SETTINGS: dict[str, Any] = {
     "crawl": "console",
     "frontier": {
@@ -237,6 +259,66 @@ def measure(frontier: Path, rounds: int, count: int) -> dict[str, Any]:
     }
 
 
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process, and of its children that have ended and were waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_api(frontier: Path, rounds: int) -> dict[str, Any]:
+    """Measure each call, once the console has scanned all queues. A child counts once it has ended."""
+    tokens = frontier.parent / "tokens"
+    script_name = [sys.executable, "-m", "budgetfrontier"]
+    token = subprocess.check_output([*script_name, "token", str(tokens), "add", "a", "--role", "admin"], text=True)
+    command = [*script_name, "console", str(frontier), "--listen", "127.0.0.1:0", "--tokens", str(tokens)]
+    found: dict[str, Any] = {}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().partition("listens on ")[2].partition("/;")[0] + "/api/v1/jobs"
+        header = {"Authorization": f"Bearer {token.strip()}", "Content-Type": "application/json"}
+
+        def call(path: str, body: dict[str, Any] | None) -> bytes:
+            data = None if body is None else json.dumps(body | {"reason": "x", "dry_run": True}).encode()
+            with urllib.request.urlopen(urllib.request.Request(address + path, data, header)) as answer:
+                return bytes(answer.read())
+
+        try:
+            name = json.loads(call("", None))["rows"][0]["name"]
+            for path, body in CALLS:
+                while children(process.pid):  # a scan
+                    time.sleep(0.05)
+                clock, processor = [], []
+                for number in range(rounds + 1):
+                    begun, used = time.perf_counter(), processor_seconds(process.pid)
+                    while True:
+                        try:
+                            call(f"/{name}{path.replace('JOB', name)}", body)
+                            break
+                        except urllib.error.HTTPError as error:
+                            if error.code != 503 or number:
+                                raise
+                            time.sleep(1)
+                    if number:  # the first one may wait for the scan
+                        clock.append((time.perf_counter() - begun) * 1000)
+                        processor.append((processor_seconds(process.pid) - used) * 1000)
+                found[f"{'GET' if body is None else 'POST'} JOB{path} {json.dumps(body) if body else ''}".strip()] = {
+                    "ms p50": median(clock), "ms max": max(clock), "ms processor": sum(processor) / rounds,
+                }  # fmt: skip
+        finally:
+            process.terminate()
+    return {"calls": found}
+
+
+def tables_of_api(figures: dict[str, Any]) -> Iterator[str]:
+    """Yield the table of calls, in Markdown."""
+    rows = [
+        f"| `{call}` | {took['ms processor']:.0f} | {took['ms p50']:.0f} | {took['ms max']:.0f} |"
+        for call, took in figures["calls"].items()
+    ]
+    head = "| call | processor ms, mean | ms, median | ms, at most |"
+    yield "\n".join([head, "| --- | --- | --- | --- |", *rows])
+
+
 def tables(figures: dict[str, Any]) -> Iterator[str]:
     """Yield the tables of the figures, in Markdown."""
     rows = [f"| {name} | {value:.1f} |" for name, value in figures.items() if isinstance(value, float)]
@@ -251,15 +333,19 @@ def main() -> None:
         return writer(sys.argv[2])
     parser = script.parser("benchmarks.console", __doc__, scaled="the queues")
     parser.add_argument("--frontier", type=Path, help="a frontier with queues of `fill`, instead of a new one")
+    parser.add_argument("--api", action="store_true", help="measure calls of the API instead")
     options: argparse.Namespace = script.parse(parser)
     with script.temporary("console", options.folder) as room:
         about = script.describe(options)
         frontier = options.frontier or room / "frontier"
         if options.frontier is None:
             fill(frontier, int(QUEUES * options.scale))
-        figures = measure(frontier, ROUNDS, int(ROUND * options.scale))
-    parts = [script.facts(about), *tables(figures)]
-    script.write("console", "console", parts, script.record(about, figures=figures), options.results or script.RESULTS)
+        name, shown = ("console-api", tables_of_api) if options.api else ("console", tables)
+        figures = (
+            measure_api(frontier, API_ROUNDS) if options.api else measure(frontier, ROUNDS, int(ROUND * options.scale))
+        )
+    parts = [script.facts(about), *shown(figures)]
+    script.write(name, name, parts, script.record(about, figures=figures), options.results or script.RESULTS)
 
 
 if __name__ == "__main__":
