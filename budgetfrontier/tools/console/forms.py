@@ -13,7 +13,7 @@ from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.loader import parse_value
-from budgetfrontier.settings.matching import queues_match
+from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.settings.plugins import is_own
 from budgetfrontier.settings.values import DURATION, read_duration
@@ -245,6 +245,13 @@ def _for_good(form: Form) -> dict[str, Any]:
     return {"for_good": True} if form.get("for_good") else {}
 
 
+def _forget(form: Form) -> dict[str, Any]:
+    urls, match = form.get("urls", "").split(), form.get("match", "").strip()
+    if bool(urls) is bool(match) or len(urls) > MOST:
+        raise BadRequest(f"Forget what? Give URLs, at most {MOST:,}, or a pattern, and not both.")
+    return ({"uris": urls} if urls else {"match": with_kind(match)}) | _for_good(form)
+
+
 def _adjust(form: Form) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for field, name in (("total", "queue_total_budget"), ("replenish", "balance_replenish_amount")):
@@ -307,6 +314,7 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "replay": _ids,
     "drop": lambda form: _ids(form) | _for_good(form),
     "delete": _pattern,
+    "forget": _forget,
 }
 """The commands by name, each with the function that reads its arguments."""
 
@@ -323,5 +331,6 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("retire", "unretire", "snooze", "wake"), ("queue", "match", "states", "for")),
     **dict.fromkeys(("replay", "drop"), ("which", "why", "id", "for_good")),
     "delete": ("glob", "pattern", "for_good"),
+    "forget": ("urls", "match", "for_good"),
 }
 """The fields of each command besides those of all; commands that share a form share them."""

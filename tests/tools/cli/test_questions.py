@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+import msgspec
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, RunEnd, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.reports.alert_state import AlertState
+from budgetfrontier.tools.cli import main
 from budgetfrontier.tools.console.api import PREFIX
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.pages.table import PAGES
@@ -100,7 +103,7 @@ ANSWERS = {
     ),
     "How do I take that back?": Answer(
         ("undone 1, adjust: removed adjustment 1",),
-        ("too much of it adjust 1 Undo",),
+        ("too much of it", "adjust 1 Undo"),
     ),
     "I deleted the wrong queue, how do I get it back?": Answer(
         ("undone 4, delete: returned 1 URI to 1 queue",), ("the wrong one delete 4 Undo",), "4"
@@ -153,7 +156,52 @@ ANSWERS = {
         ("DEAD         http://dead.test/", "NOT_REACHED  http://never.test/"),
         ("http://dead.test/ DEAD poison", "http://never.test/ NOT_REACHED never scheduled"),
     ),
+    "Which hosts keep the crawl open?": Answer(
+        ("starved.test  INACTIVE             9      12",),
+        ("starved.test INACTIVE 12",),
+        query="?sort=queued",
+    ),
+    "Has my adjustment given what it promised?": Answer(
+        ("in 30m, fetched 4, spent 3, 0 of 1 queue RETIRED",), ("fetched 4, spent 3",), "1", "?id=1"
+    ),
+    "How do I block all queues of a domain for a time?": Answer(
+        ("would be blocked until", "1 INACTIVE, with 8 URIs"),
+        ("nothing was changed", "capped.test"),
+        query="?op=snooze&match=queue:capped.test&for=2h&reason=night",
+    ),
+    "How do I try all dead letters of one reason again?": Answer(
+        ("would replay 1 dead letter of 1 queue",), ("1 dead letter, the oldest first", "poison")
+    ),
+    "How do I have a URL crawled again when it is found?": Answer(
+        ("would forget 1 URL",),
+        ("nothing was changed", "forgotten 1"),
+        "http://old.test/1",
+        "?op=forget&urls=http://old.test/1&reason=again",
+    ),
+    "How would the crawl go on with another budget?": Answer(
+        ("proposed", "URIs in retired queues                 15         1"), ("nothing was changed",), query=DRY_RUN
+    ),
+    "When is the disk full?": Answer(("disk_full_within", "is full in"), ("disk_full_within", "is full in")),
+    "What is alarming, and who was told?": Answer(("disk_full_within", "warn"), ("disk_full_within", "is full in")),
+    "What differs from the last run?": Answer(
+        ("run 1: fetched 2", "run 2: fetched 1", "museum.test"), ("museum.test",), query="?run=1&run2=2"
+    ),
+    "Which groups of queues are full?": Answer(("museums  open ",), ("museums",)),
+    "How much of each quota is used?": Answer(("3    500  urls    group  museums",), ("museums", "500")),
+    "What did the seeds with each label give?": Answer(("news       0        0          3",), ("news 0 0 3",)),
+    "Is this host outside of its crawl windows?": Answer(
+        ("it is outside its crawl windows",), ("crawl windows",), "night.test"
+    ),
+    "What does the scope discard of what waits?": Answer(
+        ("2 URIs are out of the scope: disregarded",),
+        ("2 URIs of those they hold: disregarded",),
+        "far.test",
+        "?op=adjust&match=queue:far.test&total=10&reason=more",
+    ),
+    "Which of my jobs are ill?": Answer(("Verdict: No process runs this crawl",), ("No process runs this crawl",)),
 }
+IN_SECOND = [*ANSWERS][[*ANSWERS].index("When is the disk full?") :]
+"""The questions about the job of `second_job`."""
 
 OF_API: dict[str, tuple[str, ...]] = {
     "Why is nothing being crawled?": ("No process runs this crawl",),
@@ -186,9 +234,26 @@ OF_API: dict[str, tuple[str, ...]] = {
     "Which errors, by reason?": ('"dead":{"poison":1}',),
     "How many URIs were refused, and why?": ('"FULL by max_queue_size":5', '"scheme":1'),
     "Are the seeds done? Which of them wait?": ('"status":"DEAD","seed":"http://dead.test/"', '"NOT_REACHED"'),
+    "Which hosts keep the crawl open?": ('{"rows":[{"queue":"starved.test"',),
+    "Has my adjustment given what it promised?": ("fetched 4, spent 3", '"fetched":4'),
+    "How do I block all queues of a domain for a time?": ('"states":{"INACTIVE":1}', '"dry_run":true'),
+    "How do I try all dead letters of one reason again?": ('"dead_letters":1', "http://dead.test/"),
+    "How do I have a URL crawled again when it is found?": ('"forgotten":1', '"dry_run":true'),
+    "How would the crawl go on with another budget?": ('"today":{', '"proposed":{'),
+    "When is the disk full?": ('"condition":"disk_full_within"', "is full in"),
+    "What is alarming, and who was told?": ('"level":"warn"', '"told":['),
+    "What differs from the last run?": ('"fetched":{"count":2.0', '"fetched":{"count":1.0', '"queue":"museum.test"'),
+    "Which groups of queues are full?": ('"group":"museums"',),
+    "How much of each quota is used?": ('"used":3,"limit":500',),
+    "What did the seeds with each label give?": ('"label":"news"', '"successes":3'),
+    "Is this host outside of its crawl windows?": ("it is outside its crawl windows",),
+    "What does the scope discard of what waits?": ('"disregarded":2',),
+    "Which of my jobs are ill?": ('"slug":"', "No process runs this crawl"),
 }
 """Texts of the answer of the API to each question."""
 
+IN_TWO_DAYS = time.strftime("%a", time.gmtime(time.time() + 48 * HOUR)).lower()
+"""The day of the week on which night.test may be crawled."""
 SETTINGS: dict[str, Any] = {
     "crawl": "questions",
     "seeds": ["http://dead.test/", "http://never.test/"],
@@ -204,6 +269,16 @@ SETTINGS: dict[str, Any] = {
         {"match": "domain:slow.test", "set": {"precedence": 2, "politeness": {"min_delay": "1h", "max_delay": "1h"}}},
         {"match": "domain:starved.test", "set": {"precedence": 9}},
     ],
+}
+
+
+SECOND: dict[str, Any] = {
+    "crawl": "second",
+    "seeds": [{"url": "http://museum.test/", "label": "news"}, "http://night.test/"],
+    "frontier": {"politeness": {"min_delay": 0.0}},
+    "overrides": [{"match": "domain:night.test", "set": {"guards.windows": [f"{IN_TWO_DAYS} 02:00-05:00"]}}],
+    "groups": [{"name": "museums", "match": "domain:museum.test", "total_budget": 1000, "quotas": {"urls": 500}}],
+    "alerts": {"disk_below": 0, "disk_full_within": "3650d"},
 }
 
 
@@ -254,6 +329,41 @@ def job(tmp_path: Path) -> Path:
     return tmp_path / "job"
 
 
+@pytest.fixture
+def second_job(tmp_path: Path) -> Path:
+    """A stopped crawl of two runs, whose disk fills up, as an alert says.
+
+    museum.test is in a group with a quota, and found from a seed with the label news; night.test waits for its crawl
+    windows; the two URIs of far.test are out of the scope.
+    """
+    folder, clock = tmp_path / "second" / "job", ManualClock(time.time() - HOUR)
+    settings = Settings.from_dict(SECOND)
+    for run in (1, 2):
+        with Frontier.open(folder / "frontier", settings, clock=clock) as f:
+            f.schedule_many(CrawlUri(f"http://museum.test/{run}/{n}", source="news") for n in range(3 - run))
+            finish_some(f, clock, 3 - run)
+            f.schedule("http://night.test/")
+            if run == 2:
+                f.schedule_many(CrawlUri(f"http://far.test/{n}", hops="L", via="http://museum.test/") for n in range(2))
+            clock.advance(HOUR / 4)
+            f.close(end=RunEnd.LIMIT, reason="limits.max_uris")
+    for _ in range(2):
+        main(["alerts", str(folder), "--once"])
+        state = msgspec.json.decode((folder / "alerts.json").read_bytes(), type=AlertState)
+        for sample in state.samples:  # as it was an hour ago, with more room
+            sample.time -= HOUR - 60
+            sample.free = {disk: free + (1 << 40) for disk, free in sample.free.items()}
+        (folder / "alerts.json").write_bytes(msgspec.json.encode(state))
+    return folder
+
+
+@pytest.fixture
+def asked_of(request: pytest.FixtureRequest, question: str) -> Path:
+    """The job that a question is about."""
+    folder: Path = request.getfixturevalue("second_job" if question in IN_SECOND else "job")
+    return folder
+
+
 def write_log(folder: Path) -> None:
     """Write the crawl log that there would be of one failure."""
     folder.mkdir()
@@ -263,14 +373,14 @@ def write_log(folder: Path) -> None:
 
 def test_every_question_has_an_answer_here_and_a_page_that_exists() -> None:
     assert ROWS.keys() == ANSWERS.keys()
-    assert {page for _, page, _ in ROWS.values()} <= {page.title for page in PAGES}
+    assert {page for _, page, _ in ROWS.values()} <= {page.title for page in PAGES} | {"Jobs"}
 
 
 @pytest.mark.parametrize("question", ANSWERS)
-def test_the_command_answers(job: Path, cli: Cli, question: str) -> None:
-    names = dict.fromkeys(("KEY", "URL"), ANSWERS[question].about) | {"JOB": str(job)}
-    names["PATTERN"] = "queue:capped.test"
-    names["AUDIT_ID"] = ANSWERS[question].about if "deleted" in question else "1"
+def test_the_command_answers(asked_of: Path, cli: Cli, question: str) -> None:
+    about = ANSWERS[question].about
+    names = dict.fromkeys(("KEY", "URL"), about) | {"JOB": str(asked_of), "PATTERN": f"queue:{about}"}
+    names["AUDIT_ID"] = about if "deleted" in question else "1"
     answer = cli(*(names.get(word, word) for word in shlex.split(ROWS[question][0])))
     assert answer.code == 0, answer.err
     for text in ANSWERS[question].command:
@@ -278,8 +388,9 @@ def test_the_command_answers(job: Path, cli: Cli, question: str) -> None:
 
 
 @pytest.mark.parametrize("question", ANSWERS)
-def test_the_page_answers(job: Path, question: str) -> None:
-    shown = visible(visit(job, partial(page_of, question=question), token=TOKEN))
+def test_the_page_answers(asked_of: Path, request: pytest.FixtureRequest, question: str) -> None:
+    jobs = (asked_of, request.getfixturevalue("job")) if ROWS[question][1] == "Jobs" else asked_of
+    shown = visible(visit(jobs, partial(page_of, question=question), token=TOKEN))
     for text in ANSWERS[question].page:
         assert text in shown, shown
 
@@ -289,8 +400,8 @@ def test_every_question_has_a_call() -> None:
 
 
 @pytest.mark.parametrize("question", OF_API)
-def test_the_call_answers(job: Path, question: str) -> None:
-    body = visit(job, partial(called, question=question), token=TOKEN)
+def test_the_call_answers(asked_of: Path, question: str) -> None:
+    body = visit(asked_of, partial(called, question=question), token=TOKEN)
     for text in OF_API[question]:
         assert text in body, body
 
@@ -301,16 +412,35 @@ async def called(client: Client, console: Console, question: str) -> str:
     await console.jobs[0].scans.run()
     headers = {"Authorization": f"Bearer {TOKEN}"}
     if call.startswith("POST "):
-        by_match = {"match": "queue:capped.test", "set": {"queue_total_budget": 10}}
-        given = by_match if call.endswith("/adjust") else {"id": int(about) if about.isdigit() else 1}
-        path, body = call.removeprefix("POST ").replace("JOB", "job"), given | {"reason": "more", "dry_run": True}
+        path = call.removeprefix("POST ").replace("JOB", "job")
+        body = body_for(call.rpartition("/")[2], about)
         request = client.post(f"{PREFIX}/jobs/{path}", headers=headers, json=body)
     else:
         path = call.replace("JOB", "job").replace("KEY", about).replace("URL", quote(about, safe=""))
-        request = client.get(f"{PREFIX}/jobs/{path}", headers=headers)
+        path = path.replace("AUDIT_ID", about).removeprefix(f"{PREFIX}/jobs")
+        request = client.get(f"{PREFIX}/jobs/{path}".rstrip("/"), headers=headers)
     async with request as answer:
-        assert answer.status == 200, await answer.text()
-        return await answer.text()
+        assert answer.status in (200, 202), await answer.text()
+        text, place = await answer.text(), answer.headers.get("Location")
+    while place is not None and '"ended":false' in text:
+        async with client.get(place, headers=headers) as answer:
+            text = await answer.text()
+    return text
+
+
+def body_for(command: str, about: str) -> dict[str, Any]:
+    """The body of a dry run of a command, or of a simulation."""
+    settings = {"match": f"queue:{about}", "set": {"queue_total_budget": 10}}
+    bodies: dict[str, dict[str, Any]] = {
+        "adjust": settings,
+        "snooze": {"match": f"queue:{about}", "duration": "2h"},
+        "replay": {"ids": None, "why": "poison"},
+        "forget": {"urls": [about]},
+        "undo": {"id": int(about) if about.isdigit() else 1},
+    }
+    if command == "simulate":
+        return {"set": {"queue_total_budget": 10}, "until": "12h"}
+    return bodies[command] | {"reason": "more", "dry_run": True}
 
 
 async def page_of(client: Client, console: Console, question: str) -> str:
@@ -321,6 +451,8 @@ async def page_of(client: Client, console: Console, question: str) -> str:
     await operator.sign_in()
     if title == "Steer":
         return await operator.send(dict(parse_qsl(query[1:])))
+    if title == "Jobs":
+        return await operator.get("/")
     path = next(page.path for page in PAGES if page.title == title and "{" not in page.path)
     if title == "Queue":
         query = "?" + urlencode({"key": urlsplit(about).hostname or about})
