@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.core.units import counted, format_time
+from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.alert_conditions import CrawlSample, RaisedAlert
 from budgetfrontier.storage.whole_files import name_for_damaged
 
@@ -132,7 +133,7 @@ def problems(frontier: Path) -> Iterator[tuple[str, str, str]]:
         return
     for name, about in state.raised.items():
         since = format_time(about.since, "%Y-%m-%d %H:%M")
-        yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {name} since {since} UTC: {about.text}"
+        yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {clean(name)} since {since} UTC: {about.text}"
     failed = [one for one in state.deliveries if one.error and one.done and state.looked - one.time < _DAY]
     if failed:
         last, number = failed[-1], counted(len(failed), "alert was", "alerts were")

@@ -45,12 +45,12 @@ class NotDelivered(Exception):
 
 
 def payload(crawl: str, job: str, delivery: AlertDelivery) -> dict[str, Any]:
-    """Return an alert as plain data, as webhooks and commands get it."""
+    """Return an alert as plain data, as webhooks and commands get it. Names may have characters that JSON refuses."""
     condition, _, queue = delivery.condition.partition(":")
     return {
         "id": delivery.id,
-        "crawl": crawl,
-        "job": job,
+        "crawl": clean(crawl),
+        "job": clean(job),
         "condition": condition,
         "queue": queue or None,
         "raised": delivery.raised,
@@ -166,7 +166,7 @@ def _mail(sink: AlertSink, alert: Mapping[str, Any], environment: Mapping[str, s
     assert address is not None  # it was checked
     message = EmailMessage()
     begun = "" if alert["raised"] else "over: "
-    message["Subject"] = f"{alert['crawl']}: {begun}{alert['condition']} {alert['queue'] or ''}".strip()
+    message["Subject"] = f"{alert['crawl']}: {begun}{alert['condition']} {clean(alert['queue'] or '')}".strip()
     message["From"], message["To"] = sink.sender, ", ".join(sink.mail)
     message["Date"], message["Message-ID"] = formatdate(), f"<{alert['id']}@budgetfrontier.invalid>"
     lines = [alert["text"], "", *(f"{name}: {alert[name]}" for name in ("job", "condition", "level", "since", "time"))]

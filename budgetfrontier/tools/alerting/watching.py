@@ -170,7 +170,7 @@ class Watch:
                 head = operator.head()
                 top, suspects = self._top_spender(operator, settings), self._trap_suspects(operator, settings)
                 if not operator.missing:
-                    free = free_by_disk(self._crawl.folders)
+                    free = {clean(folder): size for folder, size in free_by_disk(self._crawl.folders).items()}
                     return settings, Observed(head.standing, head.verdict, free, top, suspects)
                 sentence = operator.unanswered()
         except FrontierError as error:  # no partition answers, or not even Kafka
@@ -212,7 +212,7 @@ class Watch:
     def _note(self, settings: AlertSettings, change: AlertChange) -> None:
         """Print a change, and write it to the log."""
         line = f"{format_time(change.time)} {'RAISED' if change.raised else 'OVER'} {change.condition}"
-        line = f"{line} {change.about.level} {clean(change.about.text)}"
+        line = clean(f"{line} {change.about.level} {change.about.text}")
         self._say(line)
         if settings.log:
             with suppress(OSError):  # the sinks are told nevertheless
@@ -299,6 +299,8 @@ def _note_conditions(state: AlertState, settings: AlertSettings, seen: Observed 
         state.unanswered = seen.since
     state.raised, changes = alert_conditions.look(settings, state.raised, past, seen)
     state.looked = seen.now
+    for about in (*state.raised.values(), *(one.about for one in changes)):
+        about.text = clean(about.text)
     return changes
 
 

@@ -149,6 +149,15 @@ def test_mail() -> None:
     assert str(message.get_payload()).splitlines()[:3] == ["The crawl is paused by anna.", "", "job: jobs/news"]
 
 
+def test_mail_about_a_queue_with_an_odd_key() -> None:
+    mailbox = Mailbox()
+    with served(mailbox):
+        one = sink(mail=["a@x.test"], sender="b@x.test", server=mailbox.address)
+        alert_delivery.deliver(one, ALERT | {"queue": "a\nBcc: x@y.test"}, {})
+    [(_, message)] = mailbox.mail
+    assert (message["Subject"], message["Bcc"]) == (r"news: paused a\nBcc: x@y.test", None)
+
+
 def test_mail_that_is_refused() -> None:
     mailbox = Mailbox(login=b"me:geheim")
     with served(mailbox):

@@ -248,6 +248,20 @@ def test_the_test_of_the_sinks(job: Path, hook: Hook, cli: Cli) -> None:
     assert not (job / FILE).exists()
 
 
+def test_names_with_odd_characters(tmp_path: Path, hook: Hook) -> None:
+    """Folders may have bytes that are no UTF-8, and crawls and pauses any name."""
+    job = tmp_path / os.fsdecode(b"j\xff\nb")
+    chosen = settings(hook, disk_below="900TB") | {"crawl": "news\n"}
+    with Frontier.open(job / "frontier", Settings.from_dict(chosen)) as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.pause(reason="lunch\n", who="anna")
+    assert [one.condition for one in watch(job).look()] == ["paused", "disk_below"]
+    assert watch(job).look() == []
+    [pause, disk] = [json.loads(body) for _, _, body in hook.posted]
+    assert (pause["crawl"], disk["job"]) == ("news\\n", f"{tmp_path}/j\\udcff\\nb")
+    assert disk["text"].endswith("j\\udcff\\nb/frontier are free.")
+
+
 def test_a_job_without_sinks(tmp_path: Path, cli: Cli) -> None:
     with Frontier.open(tmp_path / "job" / "frontier") as frontier:
         frontier.schedule("http://a.test/")
