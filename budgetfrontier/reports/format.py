@@ -47,10 +47,10 @@ def percent(share: float, digits: int = 0) -> str:
 def called(figure: str) -> str:
     """Return the usual name of a figure over time.
 
-    >>> called("buried"), called("fetched")
-    ('dead letters', 'fetched')
+    >>> called("buried"), called("fetched"), called("answers_2xx")
+    ('dead letters', 'fetched', 'answers 2xx')
     """
-    return {"buried": "dead letters"}.get(figure, figure)
+    return {"buried": "dead letters"}.get(figure, figure.replace("_", " "))
 
 
 def figure(name: str, amount: float | None) -> str:

@@ -103,6 +103,8 @@ def _chart(points: Sequence[float | None], *, name: str, **options: Any) -> Mark
 
 def short(value: str, most: int = 160) -> Markup:
     """Return a text from the web, isolated from the direction of the text around it, and cut if it is long."""
+    if not value:
+        return Markup("")
     if len(value) <= most:
         return Markup("<bdi>{}</bdi>").format(clean(value))
     title = clean(value[:LONGEST]) + ("" if len(value) <= LONGEST else f"… ({len(value):,} characters)")

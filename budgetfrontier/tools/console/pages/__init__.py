@@ -27,6 +27,14 @@ def of_scan(job: ConsoleJob) -> dict[str, Any]:
     }
 
 
+def from_row(query: Query, start: int, *, more: bool) -> dict[str, Any]:
+    """Return the values of the links to the page before and after the one that begins at a row."""
+    return {
+        "next": {"start": start + query.rows} if more else None,
+        "first": {"start": max(start - query.rows, 0) or None} if start else None,
+    }
+
+
 class ConsolePage(NamedTuple):
     """A page: its path below that of the job, its title, and the function that reads its values.
 

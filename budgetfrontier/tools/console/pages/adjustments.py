@@ -7,6 +7,7 @@ from typing import Any
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.pages import from_row
 from budgetfrontier.tools.console.query import Query
 
 
@@ -25,7 +26,6 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "associations_count": len(associations),
         "overrides": settings.overrides[: query.rows],
         "overrides_count": len(settings.overrides),
-        "next": {"start": start + query.rows} if len(found) > start + query.rows else None,
-        "first": {"start": max(start - query.rows, 0) or None} if start else None,
+        **from_row(query, start, more=len(found) > start + query.rows),
         "missing": missing,
     }

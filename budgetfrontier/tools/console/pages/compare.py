@@ -44,7 +44,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "queues": found.queues if found else {},
         "compared": found is not None,
         "totals": _totals(found) if found else [],
-        "rows": [_row(job, one, shown, by) for one in found.rows] if found else [],
+        "rows": [_row(job, one, shown, by) for one in found.rows if one.difference(by)] if found else [],
         "most": max((abs(one.difference(by)) for one in found.rows), default=0) if found else 0,
     }
 

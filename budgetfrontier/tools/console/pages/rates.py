@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.reports.over_time import (
     SPANS,
     between,
@@ -36,7 +37,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     span = query.choice("span", SPANS) or fitting(series, now)
     length, happened = SPANS[span], between(*series)
     rates = list(rate_rows(happened, now, length))
-    drawn = [name for name, count, *_ in rates if count or name == "fetched"]
+    drawn = [name for name, count, *_ in rates if name == "fetched" or (count and name not in ANSWERS)]
     busiest = job.look(lambda operator: operator.busiest(now - length, now))
     return {
         "curves": job.over_time.curves(span, drawn),

@@ -15,7 +15,7 @@ from budgetfrontier.reports.retired_list import LOOKED_AT, retired_again, rows_o
 from budgetfrontier.storage.queue_listing import queues_by_id
 from budgetfrontier.storage.turn_order import in_turn, is_turn
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.pages import of_scan
+from budgetfrontier.tools.console.pages import from_row, of_scan
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
@@ -65,8 +65,7 @@ def _of_partitions(job: ConsoleJob, query: Query, match: str) -> dict[str, Any]:
         "again": [] if start else found.again[: query.rows],
         "matching": len(found.rows),
         "cut": more,
-        "next": {"start": end} if more else None,
-        "first": {"start": max(start - query.rows, 0) or None} if start else None,
+        **from_row(query, start, more=more),
         "spend": None,
         "missing": as_sentence(missing),
     }

@@ -17,6 +17,7 @@ from budgetfrontier.storage.seed_list import ListedSeed, listed, unlisted
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.log_files import CRAWL_LOG
+from budgetfrontier.tools.console.pages import from_row
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence, key_path
 
@@ -88,8 +89,7 @@ def _of_partitions(job: ConsoleJob, query: Query, fate: str) -> dict[str, Any]:
         "counts": [(str(one), _WORDS[one], fates[one]) for one in SeedFate],
         "count": len(found),
         "unlisted": unlisted,
-        "next": {"start": start + query.rows} if len(chosen) > start + query.rows else None,
-        "first": {"start": max(start - query.rows, 0) or None} if start else None,
+        **from_row(query, start, more=len(chosen) > start + query.rows),
         "has_files": False,
         "missing": " ".join(map(as_sentence, filter(None, (missing, cut)))),
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 from budgetfrontier.reports.operators import Selection
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.pages import of_scan
+from budgetfrontier.tools.console.pages import from_row, of_scan
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
@@ -26,6 +26,5 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "rows": found[start : start + query.rows],
         "count": len(found),
         "missing": as_sentence(missing),
-        "next": {"start": start + query.rows} if len(found) > start + query.rows else None,
-        "first": {"start": max(start - query.rows, 0) or None} if start else None,
+        **from_row(query, start, more=len(found) > start + query.rows),
     } | of_scan(job)
