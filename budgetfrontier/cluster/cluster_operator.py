@@ -417,6 +417,13 @@ class ClusterOperator:
             raise self._no_queue(key, self._asked_for(key))
         return found.queue.queue
 
+    def unknown_keys(self, match: str) -> list[str]:
+        """Return the keys that a pattern lists and no queue has; none while a partition does not answer."""
+        found: dict[int, list[str]] = self.owners.ask("unknown_queues", list[str], match=match)
+        if self.missing:
+            return []
+        return [key for key in found[0] if all(key in others for others in found.values())]
+
     def _found(self, key: str, *, limit: int | None = 1, spread: bool = False) -> FoundQueue:
         found: FoundQueue = self.owners.ask_one(
             self.owners.partition_of_queue(key), "queue", FoundQueue, key=key, limit=limit, spread=spread

@@ -44,6 +44,7 @@ from budgetfrontier.reports.status_tables import statuses as statuses_
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.rules.forecasts import Held
+from budgetfrontier.settings.matching import parse_match, unknown_keys
 from budgetfrontier.storage import label_totals, quota_use, seed_list, url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.label_totals import LabelTotals
@@ -183,6 +184,12 @@ def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found
             uris = reader.pending(record.queue, min(limit or MOST_ROWS, MOST_ROWS))
         quotas = quota_use.of_queue(view, record)
     return FoundQueue(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)), quotas=quotas)
+
+
+def unknown_queues(reader: Reader, *, match: str) -> list[str]:
+    """Return the keys that a pattern lists and no queue has."""
+    with reader.view() as view:
+        return unknown_keys(parse_match(match), view.find_queue)
 
 
 def retired(reader: Reader, *, match: str | None, count: int, job: str) -> RetiredList:
@@ -384,7 +391,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
-        dead_letters, undo, unknown_letters, is_known,
+        dead_letters, undo, unknown_letters, unknown_queues, is_known,
         series, busiest, held, runs, seeds, unlisted, quotas, labels, traps, statuses,
         fetched, retired,
     )

@@ -17,4 +17,4 @@ def inverses(entries: Iterable[AuditEntry]) -> Iterator[tuple[AuditEntry, str]]:
         if counts(entry, end):
             ended.setdefault(int(entry.args["id"]), entry)
         can = end is None and can_be_undone(entry.command, entry.effect, refused=entry.error is not None)
-        yield entry, f"undo {entry.id}" if can else ""
+        yield entry, f"undo {entry.id}{' --force' * bool(entry.effect.get('left'))}" if can else ""

@@ -157,16 +157,9 @@ class NoSuchQueue(FrontierError):
 
 
 def unknown_queues(operator: CrawlOperator, match: str | None) -> str:
-    """Return the sentence on keys that a pattern lists and no queue has; "" if there are none.
-
-    In a crawl in partitions none are looked up.
-    """
-    unknown = []
-    for key in parse_match(match).keys if match is not None and operator.path is not None else ():
-        try:
-            operator.key_of(key)
-        except NoSuchQueue:
-            unknown.append(clean(key))
+    """Return the sentence on keys that a pattern lists and no queue has; "" if there are none."""
+    listed = match is not None and parse_match(match).keys
+    unknown = [*map(clean, operator.unknown_keys(match))] if match is not None and listed else []
     more = f", ...and {len(unknown) - _MOST_NAMES:,} more" if len(unknown) > _MOST_NAMES else ""
     return f"no queue: {', '.join(unknown[:_MOST_NAMES])}{more}; check the spelling" if unknown else ""
 
@@ -321,6 +314,9 @@ class CrawlOperator(Protocol):
 
         Raises NoSuchQueue.
         """
+
+    def unknown_keys(self, match: str) -> list[str]:
+        """Return the keys that a pattern lists and no queue has; none while a partition does not answer."""
 
     def key_of(self, key: str) -> str:
         """Return the key of a queue that is given in any spelling of its host; none is guessed. Raises NoSuchQueue."""

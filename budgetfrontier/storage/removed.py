@@ -124,9 +124,14 @@ def read_kept(folder: Path, found: Kept, at: int) -> tuple[Block, int]:
 def counts(entry: AuditEntry, end: AuditEntry | None) -> bool:
     """Return whether an entry has undone or discarded another one; `end` is the entry that ended it, if any.
 
-    An undo that was undone does not count; one that can no longer be undone does.
+    An undo that was undone does not count; one that can no longer be undone does, and so does one on many queues: the
+    undo of it restores those that it has left.
     """
-    return entry.command in ENDING and not entry.error and (end is None or end.command == "discard")
+    return (
+        entry.command in ENDING
+        and not entry.error
+        and (end is None or end.command == "discard" or "left" in end.effect)
+    )
 
 
 def ended(view: View, number: int) -> dict[int, AuditEntry]:

@@ -29,6 +29,7 @@ from budgetfrontier.reports.operators import (
     Where,
 )
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.matching import parse_match, unknown_keys
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report, report_head
@@ -446,6 +447,11 @@ class JobOperator:
             if view.find_queue(name) is None:
                 raise self._no_queue(key)
         return name
+
+    def unknown_keys(self, match: str) -> list[str]:
+        """Return the keys that a pattern lists and no queue has."""
+        with self.reader.view() as view:
+            return unknown_keys(parse_match(match), view.find_queue)
 
     def _no_queue(self, key: str) -> NoSuchQueue:
         from budgetfrontier.reports.near_queues import did_you_mean

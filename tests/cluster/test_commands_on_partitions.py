@@ -395,6 +395,8 @@ def test_queues_of_all_partitions_are_selected_by_one_command(cli: Cli, at_rest:
     assert (code, err) == (0, "dry run: nothing was changed\n")
     assert shown.startswith("12 of 12 queues in state RETIRED that match queue:*.test would be blocked until ")
     assert ": 12 RETIRED, with 78 URIs\n12 queues: h" in shown
+    unknown = cli("snooze", "--queues", "nowhere.test,h1.test,H3.test,none", "--for", "1h", "--dry-run")
+    assert unknown[0] == 0 and "no queue: nowhere.test, none; check the spelling" in unknown[2]
     code, out, err = cli("snooze", "--match", "*.test", "--state", "RETIRED", "--for", "1h")
     assert (code, err) == (0, "") and out.startswith("12 of 12 queues in state RETIRED that match queue:*.test were")
     (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])

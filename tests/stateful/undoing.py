@@ -53,9 +53,9 @@ def _kept(entry: dict[str, Any]) -> bool:
 
 
 def _is_undone(model: Model, number: int) -> bool:
-    """By an undo that is not undone itself."""
-    undos = (later for later, entry in model.done.items() if entry.get("undid") == number)
-    return any(not _is_undone(model, later) for later in undos)
+    """By an undo that is not undone itself; the undo of one that has left queues goes on with it."""
+    undos = ((later, entry) for later, entry in model.done.items() if entry.get("undid") == number)
+    return any("changed" in entry or not _is_undone(model, later) for later, entry in undos)
 
 
 def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) -> bool:
@@ -95,9 +95,11 @@ def _queues(model: Model, entry: dict[str, Any], force: bool) -> bool:
     """Each that has not changed since, or all."""
     if not _kept(entry):
         return False
+    left = []
     for key, before, after in entry["changed"]:
-        _queue(model, {"command": entry["command"], "key": key, "before": before, "after": after}, force)
-    model.last = {"command": "return"}
+        if not _queue(model, {"command": entry["command"], "key": key, "before": before, "after": after}, force):
+            left.append((key, before, after))
+    model.last = {"command": entry["command"], "changed": left} if left else {"command": "return"}
     return True
 
 

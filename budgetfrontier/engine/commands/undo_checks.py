@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord
-from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
@@ -23,7 +22,7 @@ from budgetfrontier.engine.commands.state_preview import (
     state_once_revived,
 )
 from budgetfrontier.engine.commands.survey import withdrawn
-from budgetfrontier.engine.commands.undo_queues import aspect
+from budgetfrontier.engine.commands.undo_queues import aspect, differences
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
@@ -58,7 +57,10 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
             raise FrontierError(f"{number}, {command}, was discarded already, by {end.id}")
         if end.command == "discard":
             raise FrontierError(f"{number}, {command}, cannot be undone: {end.id} has discarded what was kept of it")
-        raise FrontierError(f"{number}, {command}, is undone already")
+        rest = ""
+        if "left" in end.effect and kept(end.effect) and not ended(view, end.id).get(end.id):
+            rest = f"; `undo {end.id} --force` restores what that has left"
+        raise FrontierError(f"{number}, {command}, is undone already{rest}")
     return entry, command
 
 
@@ -127,42 +129,9 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
         raise FrontierError(f"{entry.id}, {command}, has changed nothing")
     found = look_at_queue(queue)
     if not force and aspect(found, command) != aspect(after, command):
-        differences = " and ".join(_differences(found, after, command))
-        raise FrontierError(f"queue {queue.queue} has changed since {entry.id}: {differences}; {FORCE}")
+        changes = " and ".join(differences(found, after, command))
+        raise FrontierError(f"queue {queue.queue} has changed since {entry.id}: {changes}; {FORCE}")
     return queue
-
-
-def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
-    """Return the differences between a queue now and after a command, in the fields that `aspect` compares."""
-    differences = []
-    if command in RETIRING:
-        if (found["state"] == RETIRED) != (after["state"] == RETIRED):
-            differences.append(f"it is {found['state']}, and was {after['state']}")
-        if found["by_name"] != after["by_name"]:
-            words = {True: "retired by name", False: "not retired by name"}
-            differences.append(f"it is {words[found['by_name']]}, and was {words[after['by_name']]}")
-        return differences
-    if command in PACING:
-        names = {"interval": "interval", "max_completed": "limit of completed URLs"}
-        return [
-            f"its {words} is {_shown(found[name])}, and was {_shown(after[name])}"
-            for name, words in names.items()
-            if found[name] != after[name]
-        ]
-    if found["block"] != after["block"]:
-        differences.append(f"it is blocked {_until(found['block'])}, and was blocked {_until(after['block'])}")
-    rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
-    if command == "wake" and rests != rested:
-        differences.append(f"it rests {_until(rests)}, and did {_until(rested)}")
-    return differences
-
-
-def _shown(value: float | None) -> str:
-    return "that of the settings" if value is None else f"{value:g}"
-
-
-def _until(when: float) -> str:
-    return f"until {format_time(when)}" if when > 0 else "not at all"
 
 
 def check_crawl(entry: AuditEntry, found: dict[str, Any], *, force: bool) -> None:

@@ -1,17 +1,19 @@
 """The undoing of a command on selected queues, in steps: each queue that has not changed since is as it was before.
 
-Those that have changed since stay as they are, unless the undo is forced. `Progress.at` is the offset in the file.
+Those that have changed since stay as they are, unless the undo is forced: the undo keeps them, so that an undo of it
+with force restores them, too. `Progress.at` is the offset in the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import queue_commands
 from budgetfrontier.engine.commands.queue_commands import ChangedQueue, decode_changed
 from budgetfrontier.engine.commands.state_preview import look_at_queue
@@ -20,6 +22,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.undoing import PACING, RETIRING
 from budgetfrontier.rules.wake_times import Waits
+from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry, Progress
 from budgetfrontier.storage.removed import FOLDER, Kept, convert_kept, kept, read_kept
 from budgetfrontier.storage.view import View
@@ -43,7 +46,7 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
 def start(entry: AuditEntry, command: str) -> Progress:
     """Return the progress of an undo that begins. Raises FrontierError if nothing was kept."""
     source = msgspec.to_builtins(kept_by(entry, command))
-    return Progress([0], {"command": command, "restored": 0, "left": 0, "queues": [], "of": source})
+    return Progress([0], {"command": command, "restored": 0, "left": 0, "queues": [], "changed": [], "of": source})
 
 
 def aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
@@ -55,6 +58,39 @@ def aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
     return look["block"], Waits.told(look).unblocked if command == "wake" else None
 
 
+def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
+    """Return the differences between a queue now and after a command, in the fields that `aspect` compares."""
+    differences = []
+    if command in RETIRING:
+        if (found["state"] == RETIRED) != (after["state"] == RETIRED):
+            differences.append(f"it is {found['state']}, and was {after['state']}")
+        if found["by_name"] != after["by_name"]:
+            words = {True: "retired by name", False: "not retired by name"}
+            differences.append(f"it is {words[found['by_name']]}, and was {words[after['by_name']]}")
+        return differences
+    if command in PACING:
+        names = {"interval": "interval", "max_completed": "limit of completed URLs"}
+        return [
+            f"its {words} is {_shown(found[name])}, and was {_shown(after[name])}"
+            for name, words in names.items()
+            if found[name] != after[name]
+        ]
+    if found["block"] != after["block"]:
+        differences.append(f"it is blocked {_until(found['block'])}, and was blocked {_until(after['block'])}")
+    rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
+    if command == "wake" and rests != rested:
+        differences.append(f"it rests {_until(rests)}, and did {_until(rested)}")
+    return differences
+
+
+def _shown(value: float | None) -> str:
+    return "that of the settings" if value is None else f"{value:g}"
+
+
+def _until(when: float) -> str:
+    return f"until {format_time(when)}" if when > 0 else "not at all"
+
+
 def step(kernel: Kernel, progress: Progress, limit: int, now: float, *, force: bool) -> bool:
     """Undo the command on the next queues; return whether these were the last. O(limit). Raises FrontierError."""
     effect, queues = progress.effect, kernel.tables.queues
@@ -63,10 +99,16 @@ def step(kernel: Kernel, progress: Progress, limit: int, now: float, *, force: b
     while progress.at[0] < found.bytes and len(changed) < limit:
         block, progress.at[0] = kernel.tables.removed.read(found, progress.at[0])
         changed += [decode_changed(value) for _, value in block.records]
-    for one in changed:
-        queue = queues.find(one.queue)
-        if queue is not None and _count(effect, queue, one, command, force=force):
-            queue_commands.restore(command, kernel, queue, one.before, one.after, now)
+    restored: list[ChangedQueue] = []
+    left: dict[bytes, bytes] = {}
+    for queue, one in _there(queues.find, changed):
+        if _count(effect, queue, one, command, force=force):
+            restored.append(one)
+        else:
+            left[keys.u32.pack(queue.id)] = msgspec.msgpack.encode(one)
+    kernel.tables.removed.keep(effect, [(keys.QUEUES, dict.fromkeys(left))], values=left)
+    for queue, one in _there(queues.find, restored):
+        queue_commands.restore(command, kernel, queue, one.before, one.after, now)
         if queues.overfull:
             queues.trim()
     if progress.at[0] < found.bytes:
@@ -76,10 +118,23 @@ def step(kernel: Kernel, progress: Progress, limit: int, now: float, *, force: b
     return True
 
 
+def _there(
+    find: Callable[[str], QueueRecord | None], changed: Iterable[ChangedQueue]
+) -> Iterator[tuple[QueueRecord, ChangedQueue]]:
+    """Yield the queues that are still there, as they are now, and as they were changed."""
+    for one in changed:
+        queue = find(one.queue)
+        if queue is not None:
+            yield queue, one
+
+
 def _count(effect: dict[str, Any], queue: QueueRecord, one: ChangedQueue, command: str, *, force: bool) -> bool:
     """Count a queue in the effect of an undo; return whether it is restored."""
-    if not force and aspect(look_at_queue(queue), command) != aspect(one.after, command):
+    found = look_at_queue(queue)
+    if not force and aspect(found, command) != aspect(one.after, command):
         effect["left"] += 1
+        if len(effect["changed"]) < NAMED_QUEUES:
+            effect["changed"].append(f"{queue.queue}: {' and '.join(differences(found, one.after, command))}")
         return False
     effect["restored"] += 1
     if len(effect["queues"]) < NAMED_QUEUES:
@@ -91,10 +146,8 @@ def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: b
     """Return the effect that an undo would have in the frontier at `path`. O(queues changed). Raises FrontierError."""
     effect = start(entry, command).effect
     found = convert_kept(effect.pop("of"))
-    for one in _changed(path, found):
-        queue = view.find_queue(one.queue)
-        if queue is not None:
-            _count(effect, queue, one, command, force=force)
+    for queue, one in _there(view.find_queue, _changed(path, found)):
+        _count(effect, queue, one, command, force=force)
     return effect
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from budgetfrontier.core.model import Summary
 
 
+_MOST_LEFT = 20  # queues that an undo leaves, and that are named
+
+
 def tell_queues(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print the changes by a command to a queue, or to those that it has selected."""
     from budgetfrontier.reports.audit_sentences import selected
@@ -90,9 +93,16 @@ def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
     from budgetfrontier.reports.format import clean
 
     say(clean(f"undone {name}, {effect['command']}: {undone(effect)}"))
-    if effect.get("left"):
-        note("those left cannot be undone by it any more, also not with --force: what was kept of them is removed")
+    _tell_left(effect)
     common.warn(map(clean, effect.get("warnings", ())))
+
+
+def _tell_left(effect: dict[str, Any]) -> None:
+    """Print some of the queues that an undo leaves as they are, each with what has changed since."""
+    from budgetfrontier.reports.format import clean
+
+    for one in effect.get("changed", ())[:_MOST_LEFT] if effect.get("left") else ():
+        note(f"left: {clean(one)}")
 
 
 def tell_undo_preview(effect: dict[str, Any]) -> None:
@@ -111,8 +121,8 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
     elif "left" in effect:
         say(f"would restore {named_keys(effect['restored'], effect['queues'])}")
         if effect["left"]:
-            left = counted(effect["left"], "queue")
-            say(f"would leave {left} that changed since; --force restores them, too, but not after an undo without it")
+            say(f"would leave {counted(effect['left'], 'queue')} that changed since; --force restores them, too")
+            _tell_left(effect)
     elif "drops dead letters" in effect:
         say(f"would drop {counted(effect['drops dead letters'], 'dead letter')}, and what is known of their URLs")
         if gone := effect.get("replayed or dropped since"):

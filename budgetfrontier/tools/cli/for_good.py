@@ -32,4 +32,5 @@ def note_kept(args: argparse.Namespace, entry: AuditEntry) -> None:
     found = entry.effect.get("kept")
     if found is not None:
         undo = shlex.join(("budgetfrontier", "undo", str(args.job), str(entry.id)))
-        note(f"to take it back: {undo} (until then {found['bytes']:,} bytes are kept on disk; --discard removes them)")
+        how = f"to restore those left, too: {undo} --force" if entry.effect.get("left") else f"to take it back: {undo}"
+        note(f"{how} (until then {found['bytes']:,} bytes are kept on disk; --discard removes them)")

@@ -106,15 +106,30 @@ def test_what_selects_no_uri_and_no_letter_says_so(job: Path, cli: Cli) -> None:
             assert answer.code == 0 and "no dead letter is selected" in answer.err
 
 
-def test_an_undo_that_leaves_queues_says_that_this_is_for_good(job: Path, cli: Cli) -> None:
+def test_an_undo_of_an_undo_restores_the_queues_that_it_has_left(job: Path, cli: Cli) -> None:
     assert cli("snooze", job, "--match", "*", "--for", "1h").code == 0
     number = newest(job).id
     assert cli("snooze", job, "capped.test", "--for", "5h").code == 0
-    assert "but not after an undo without it" in cli("undo", job, number, "--dry-run").out
+    dry = cli("undo", job, number, "--dry-run")
+    assert "would leave 1 queue that changed since; --force restores them, too" in dry.out
+    left = "left: capped.test: it is blocked until "
+    assert left in dry.err
     answer = cli("undo", job, number)
-    assert "1 queue changed since, and is left as it is" in answer.out
-    assert "also not with --force" in answer.err
+    assert "1 queue changed since, and is left as it is" in answer.out and left in answer.err
+    undo = newest(job).id
+    assert f"to restore those left, too: budgetfrontier undo {job} {undo} --force (until then " in answer.err
+    told = f"{number}, snooze, is undone already; `undo {undo} --force` restores what that has left"
+    assert told in cli("undo", job, number, "--force").err
+    assert f"undo {undo} --force" in cli("audit", job).out
+    assert [row["id"] for row in json.loads(cli("removed", job, "--format", "json").out)] == [undo]
+    assert "restored 0 queues; 1 queue changed since" in cli("undo", job, undo).out
+    undo = newest(job).id
     assert "is undone already" in cli("undo", job, number, "--force").err
+    rest = cli("undo", job, undo, "--force")
+    assert rest.code == 0 and "restored 1 queue\n" in rest.out, rest
+    assert look(job, "capped.test").wake_time < 2 * 3600 + time.time()
+    assert "is undone already" in cli("undo", job, number, "--force").err
+    assert not json.loads(cli("removed", job, "--format", "json").out)
 
 
 def test_what_is_deleted_of_later_is_not_counted_by_queues(job: Path, cli: Cli) -> None:
