@@ -42,7 +42,7 @@ _RETRY, _FAILURE, _DISREGARDED = Outcome.RETRY, Outcome.FAILURE, Outcome.DISREGA
 _RUNNING = CrawlState.RUNNING
 _FOREVER = 1e9  # seconds of a lease: none expires
 _SPREAD = 0.5  # of the logarithm of durations: most are between half and twice their mean
-_STEPS = 50  # into which the time is divided that a fetch and the rest after it take: ends in one step are one event
+_STEPS = 25  # into which the time is divided that a fetch and the rest after it take: ends in one step are one event
 _NEVER = 1 << 60  # steps
 _SERVER_ERRORS = 3  # the place of 5xx among the classes of answers
 _ROW = keys.history.size
@@ -192,7 +192,7 @@ class SimulatedCrawl:
         schedule = self._frontier.schedule_many
         start, step, fetch, flying, ends = question.start, self._step, self._fetch, self._flying, self._ends
         limited = question.uris is not None or question.bytes is not None
-        tick, now, told = 0, start, time.monotonic() + _TOLD
+        half, tick, now, told = step / 2, 0, start, time.monotonic() + _TOLD
         last, why = self._last()
         while self._fetches < question.most:
             ready = None
@@ -211,19 +211,20 @@ class SimulatedCrawl:
             if now > last:
                 clock.set(last)
                 return why
-            clock.set(now)
             if ends and ends[0] == tick:
                 heappop(ends)
+                clock.set(now - half)  # as queues that rest from here on wait half a step too long on average
                 ended = self._outcomes(flying.pop(tick))
                 if self._discovered:
                     schedule(self._discovered)
                     self._discovered.clear()
                 finish(ended)
-                if limited and (reached := self._limit_reached()):
-                    return reached
-                if time.monotonic() >= told:
-                    told = time.monotonic() + _TOLD
-                    progress(self._fetches, now - start)
+            clock.set(now)
+            if limited and (reached := self._limit_reached()):
+                return reached
+            if time.monotonic() >= told:
+                told = time.monotonic() + _TOLD
+                progress(self._fetches, now - start)
         return FETCHES
 
     def _fetch(self, lease: Lease, tick: int) -> None:
