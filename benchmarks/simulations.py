@@ -1,6 +1,6 @@
 """How well simulations foresee crawls, and how fast they are: `python -m benchmarks.simulations`.
 
-Each of ten synthetic webs is crawled by the engine in virtual time, to a quarter of the time that it takes. The
+Each of twelve synthetic webs is crawled by the engine in virtual time, to a quarter of the time that it takes. The
 frontier is copied there and simulated, and the crawl goes on to its end: the two are compared from there on. Then
 simulations of a frontier of many hosts are timed. The results are written to `results/simulations-*`.
 """
@@ -90,7 +90,7 @@ def foreseen(web: Web, folder: Path, *, share: float = SHARE, seed: int = 0) -> 
 
 
 def rate(folder: Path, fetchers: int, fetches: int, *, found: int) -> float:
-    """Return the fetches a second of processor time of a simulation of hosts that `found` links a page lead on."""
+    """Return the URIs a second of processor time that a simulation fetches, with `found` new ones a page."""
     clock, hosts = ManualClock(START), max(fetches // 150, 10)
     with Frontier.open(folder, {"frontier": {"balance_replenish_amount": 300}}, clock=clock) as frontier:
         frontier.schedule_many(f"https://host{host}.test/p{page}" for page in range(100) for host in range(hosts))

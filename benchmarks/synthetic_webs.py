@@ -58,7 +58,7 @@ class Web(NamedTuple):
 
 
 def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
-    """Return ten webs of different shapes; `scale` is of the number of their hosts, and `seed` draws others."""
+    """Return twelve webs of different shapes; `scale` is of the number of their hosts, and `seed` draws others."""
     random = Random(seed)
 
     def many(number: float) -> range:
@@ -66,6 +66,19 @@ def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
 
     def power(least: float, most: float) -> float:
         return min(least * random.paretovariate(1.2), most)
+
+    def mixed() -> Host:
+        failing, errors = (random.choice((0.0, 0.01, 0.05)), random.choice((0.0, 0.1, 0.3)))
+        crawl_delay = 10.0 if random.random() < 0.05 else None
+        return Host(
+            power(30, 3000),
+            others=random.randrange(8),
+            menu=random.randrange(8),
+            seconds=random.choice((0.1, 0.5, 2.0)),
+            errors=errors,
+            failing=failing,
+            crawl_delay=crawl_delay,
+        )
 
     rotation = {"balance_replenish_amount": 100}
     linked = [Host(power(100, 1500), outward=0.1) for _ in many(100)]
@@ -100,6 +113,8 @@ def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
             [Host(400, forbidden=0.4, crawl_delay=20.0 if n % 10 == 0 else None) for n in many(60)],
             rotation,
         ),
+        Web("archives without menus", [Host(power(100, 2000), others=0, menu=0) for _ in many(80)], rotation),
+        Web("a bit of all", [mixed() for _ in many(120)], rotation | {"queue_total_budget": 1000}),
     ]
     return [web._replace(seed=seed) for web in found]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from math import exp, expm1, inf, log
+from math import exp, expm1, inf, lgamma, log
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -22,7 +23,8 @@ RECENT = 64
 """The pages of a host that its share of new links is the mean of, about: `QueueHistory.novel` forgets older ones."""
 _UNUSUAL = 4.0  # times as long as usual is a rest that is not by chance
 _FIRSTS_DIFFER = 0.04  # the variance of the logarithm of the shares of new links on the first pages of hosts
-_LEAST_STRENGTH, _MOST_STRENGTH = 0.5, 100.0
+_DOWN = 0.5  # the strength of the mean of all hosts, for one that has never answered
+_STRENGTHS = [float(FEW) * 2**n for n in range(-4, 11)]
 _MOST = 50.0  # exponents from which on nothing is left
 
 
@@ -154,8 +156,10 @@ class Means:
 
     def __init__(self, retries: Retries) -> None:
         self.retries = retries
-        self._hosts = 0
-        self._ends = self._squares = self._success = self._retry = self._failure = self._alike = 0.0
+        self._outcomes: Counter[tuple[int, float]] = Counter()
+        """The number of hosts by their successes and the rest of their ends."""
+        self._strength: float | None = None
+        self._ends = self._success = self._retry = self._failure = 0.0
         self._pages = self._seconds = self._size = self._links = self._firsts = self._first_weight = 0.0
         self._growths = _Pooled()
 
@@ -165,13 +169,12 @@ class Means:
         if not pages:
             return
         ends = _tried(seen, failing)
-        self._hosts += 1
+        self._outcomes[pages, ends - pages] += 1
+        self._strength = None
         self._ends += ends
-        self._squares += ends * ends
         self._success += pages
         self._retry += failing
         self._failure += seen.failure
-        self._alike += pages * pages / ends
         self._seconds += ends * (seen.seconds or 0.0)
         self._size += pages * (seen.bytes or 0.0)
         self._pages += pages
@@ -212,19 +215,27 @@ class Means:
         return self._growths.between
 
     def strength(self) -> float:
-        """Return how many ends of a host count as much as the mean of all hosts.
+        """Return how many ends of a host count as much as the mean of all hosts: many if all of them are alike.
 
-        This is the variance within hosts divided by the variance between them, as Bühlmann and Straub estimate both
-        (Glaubwürdigkeit für Schadensätze, 1970), of the share of successes: many if all of them are alike.
+        It is the most likely one if the shares of successes of hosts are spread like a beta distribution (Skellam, A
+        probability distribution derived from the binomial, 1948). That holds although a host that fails is delayed, so
+        that fewer of its fetches have ended than of others: likelihoods do not depend on when one has stopped.
         """
-        free, spread = self._ends - self._hosts, self._ends - self._squares / (self._ends or 1.0)
-        if free <= 0 or spread <= 0:
-            return FEW
-        mean = self._success / self._ends
-        within = (self._success - self._alike) / free
-        between = (self._alike - self._ends * mean * mean - (self._hosts - 1) * within) / spread
-        found = within / between if between > 0 else _MOST_STRENGTH
-        return min(max(found, _LEAST_STRENGTH), _MOST_STRENGTH)
+        if self._strength is None:
+            self._strength = max(_STRENGTHS, key=self._likelihood)
+        return self._strength
+
+    def _likelihood(self, strength: float) -> float:
+        """Return the logarithm of the probability of what was seen, without what does not depend on the strength."""
+        mean = self._success / (self._ends or 1.0)
+        if not 0.0 < mean < 1.0:
+            return 0.0 if strength == FEW else -1.0  # nothing differs
+        a, b = strength * mean, strength * (1.0 - mean)
+        none = lgamma(a) + lgamma(b) - lgamma(strength)
+        return sum(
+            hosts * (lgamma(a + pages) + lgamma(b + rest) - lgamma(strength + pages + rest) - none)
+            for (pages, rest), hosts in self._outcomes.items()
+        )
 
 
 class _Pooled:
@@ -278,7 +289,7 @@ def behaviour(seen: QueueHistory | None, found: float, means: Means) -> Behaviou
     if seen is None or not (ends := ends_of(seen)):
         return mean
     pages = seen.success
-    strength, failing = means.strength() if pages else _LEAST_STRENGTH, means.retries.failing(seen)
+    strength, failing = means.strength() if pages else _DOWN, means.retries.failing(seen)
     tried = _tried(seen, failing)
     own, rest = 1 / (tried + strength), strength / (tried + strength)
     links = (pages * (seen.links or 0.0) + FEW * mean.links) / (pages + FEW)
