@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,7 +75,7 @@ def foreseen(web: Web, folder: Path, *, share: float = SHARE, seed: int = 0) -> 
         crawl.run()
         after, end = frontier.summary(), clock.time()
     question = Question(start=now, fetchers=FETCHERS, seed=seed, most=20 * crawl.fetches)
-    said = SimulatedCrawl(copied, question).run(lambda fetches, seconds: None)
+    said = SimulatedCrawl(copied, question).run(lambda step: None)
     return Outcome(
         web.name,
         done,
@@ -89,8 +90,15 @@ def foreseen(web: Web, folder: Path, *, share: float = SHARE, seed: int = 0) -> 
     )
 
 
-def rate(folder: Path, fetchers: int, fetches: int, *, found: int) -> float:
-    """Return the URIs a second of processor time that a simulation fetches, with `found` new ones a page."""
+class Rate(NamedTuple):
+    """The URIs a second of processor time that a simulation fetches, and finds."""
+
+    fetched: float
+    found: float
+
+
+def rate(folder: Path, fetchers: int, fetches: int, *, found: int) -> Rate:
+    """Return the rate of a simulation of hosts with `found` new links on each page."""
     clock, hosts = ManualClock(START), max(fetches // 150, 10)
     with Frontier.open(folder, {"frontier": {"balance_replenish_amount": 300}}, clock=clock) as frontier:
         frontier.schedule_many(f"https://host{host}.test/p{page}" for page in range(100) for host in range(hosts))
@@ -100,8 +108,9 @@ def rate(folder: Path, fetchers: int, fetches: int, *, found: int) -> float:
             clock.advance(60.0)
     simulated = SimulatedCrawl(folder, Question(start=clock.time(), fetchers=fetchers, most=fetches))
     began = time.process_time()
-    said = simulated.run(lambda fetches, seconds: None)
-    return said.fetches / (time.process_time() - began)
+    said = simulated.run(lambda step: None)
+    taken = time.process_time() - began
+    return Rate(said.fetches / taken, said.discovered / taken)
 
 
 def _fetched(lease: Lease, found: int) -> Finish:
@@ -142,18 +151,21 @@ def main() -> None:
     parser.add_argument("--no-rates", action="store_true", help="do not time simulations")
     options = script.parse(parser)
     about = script.describe(options)
-    found, rates = [], {}
+    found, rates = [], dict[str, Rate]()
     for web in webs(options.scale, seed=options.seed):
         with script.temporary("simulations", options.folder) as folder:
             found.append(foreseen(web, folder))
         print(table(found[-1:]).splitlines()[2])
-    for fetchers, links in () if options.no_rates else ((32, 0), (500, 0), (500, 1), (500, 5)):
+    for fetchers, links in () if options.no_rates else product((32, 500), (0, 1, 5)):
         with script.temporary("simulations", options.folder) as folder:
             name = f"{fetchers} fetchers, {links} new links a page"
             rates[name] = rate(folder / "frontier", fetchers, int(TIMED * options.scale), found=links)
-    timed = [f"| {name} | {value:,.0f} |" for name, value in rates.items()]
-    parts = [table(found), "\n".join(["| simulated | fetches a second of processor time |", "| --- | --- |", *timed])]
-    record = script.record(about, webs=[one._asdict() for one in found], rates=rates)
+    timed = [f"| {name} | {one.fetched:,.0f} | {one.found:,.0f} | {sum(one):,.0f} |" for name, one in rates.items()]
+    heads = ["| simulated, a second of processor time | fetched | found | URIs |", "| --- | --- | --- | --- |"]
+    parts = [table(found), "\n".join([*heads, *timed])]
+    record = script.record(
+        about, webs=[one._asdict() for one in found], rates={name: one._asdict() for name, one in rates.items()}
+    )
     results = options.results or (script.RESULTS if options.scale == 1 and options.seed == 1 else None)
     script.write("simulations", "Simulations", [*parts[: 1 + bool(rates)], script.facts(about)], record, results)
 

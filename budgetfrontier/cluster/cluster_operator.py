@@ -70,7 +70,8 @@ from budgetfrontier.storage.view import PendingUri
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
 _NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
 NO_SIMULATION = (
-    "a crawl in partitions is not simulated: its partitions share crawlers, and each alone would have all of them"
+    "a crawl in partitions is not simulated as a whole: simulate the folder of a partition on its worker, with its "
+    "part of the fetchers"
 )
 SEEDS = 5000
 """Seeds that an owner is asked for at a time."""

@@ -56,15 +56,16 @@ def open_parts(
 ) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made.
 
-    `scratch`: it is a copy that is thrown away afterwards, so that nothing is synced, and the hooks of its settings are
-    not loaded.
+    `scratch`: it is a copy that is thrown away afterwards, so that nothing is synced, the hooks of its settings are not
+    loaded, and that of a replica of a log may be changed without its log.
     """
     hooks: list[object] | None = [] if scratch else None
     if settings is not None and not scratch:
         hooks = load_hooks(settings.hooks)  # bad ones must not be stored
     env = Environment(path, sync=not scratch)
     try:
-        _check_note(env, replicated=replicated)
+        if not scratch:
+            _check_note(env, replicated=replicated)
         kernel = Kernel(env, meta.read_counters(env.txn, env.db[keys.META]))
         kernel.tables.leases.start(kernel.counters)
         kernel.tables.runs.begin(program, now, last_commit=kernel.counters.time)

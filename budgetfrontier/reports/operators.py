@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
-    from budgetfrontier.rules.simulation import Simulated, SimulationRequest
+    from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
     from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
     from budgetfrontier.storage.label_totals import LabelTotals
     from budgetfrontier.storage.quota_use import QuotaUse
@@ -339,12 +339,11 @@ class CrawlOperator(Protocol):
         asked: SimulationRequest,
         *,
         say: Callable[[str], object] = lambda text: None,
-        steps: Callable[[Sequence[tuple[int, float]]], object] = lambda done: None,
+        steps: Callable[[Sequence[Step]], object] = lambda done: None,
     ) -> list[Simulated]:
         """Simulate how the crawl goes on, on copies of its frontier, and if there are changes, with these as well.
 
-        `say` takes sentences about the simulations, `steps` the fetches and the seconds of each so far. Raises
-        FrontierError.
+        `say` takes sentences about the simulations, `steps` how far each is. Raises FrontierError.
         """
 
     def apply(self, command: OperatorCommand) -> Applied:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import exp, expm1, inf, lgamma, log
 from typing import Any, NamedTuple, Self
 
@@ -15,8 +15,12 @@ from budgetfrontier.settings.overrides import QueueSettings
 
 FINISHED, UNTIL, FETCHES, MAX_TIME = "finished", "until", "fetches", "max_time"
 """The ends of a simulation, beside the other limits of a crawl: its finish, or the time and the fetches it is for."""
+DRAWS = 3
+"""How often a crawl is simulated, each time with other draws, unless it is asked for more or fewer."""
 MOST_FETCHES = 5_000_000
 """The fetches after which a simulation ends, unless it is asked for more."""
+MOST = 0.99
+"""The share of the fetches that shows when a crawl is as good as done."""
 FEW = 10
 """The ends of fetches below which little is known of a host: then the mean of all hosts counts as much as they do."""
 RECENT = 64
@@ -38,6 +42,8 @@ class SimulationRequest(msgspec.Struct, kw_only=True):
     """The most fetches at a time; None: as many as the settings say."""
     most: int = MOST_FETCHES
     seed: int = 0
+    draws: int = DRAWS
+    """How many simulations there are, each with other draws: how they differ shows how much is chance."""
     memory: int | None = None
     """The most bytes of memory for copies of the frontier; None: half of what is available."""
 
@@ -58,6 +64,15 @@ class Question(msgspec.Struct, kw_only=True):
     """The rest of the limits of the crawl: URIs, bytes, and seconds."""
     bytes: float | None = None
     time: float | None = None
+
+
+class Step(msgspec.Struct, omit_defaults=True):
+    """How far a simulation is."""
+
+    fetches: int = 0
+    seconds: float = 0.0
+    share: float = 0.0
+    """The part of it that is done, about: URIs that will be found are not known before."""
 
 
 class Simulated(msgspec.Struct, kw_only=True):
@@ -85,10 +100,26 @@ class Simulated(msgspec.Struct, kw_only=True):
     """URIs in RETIRED queues."""
     starved: int = 0
     """Queues, RETIRED ones aside, that hold URIs, and of which none was fetched."""
+    most_after: float = 0.0
+    """The seconds after which MOST of the fetches had ended: much fewer than all if the end hangs on few hosts."""
+    new_hosts: bool = False
+    """Whether hosts that nothing is known of yet are simulated: they are not."""
+    elsewhere: float | None = None
+    """The share of the new URIs of the crawl that were not on the host of their page; None if it is not known."""
+    draws: list[tuple[float, int]] = []
+    """The seconds and fetches of all simulations that this is the middle one of, by its seconds."""
 
     def plain(self) -> dict[str, Any]:
         """Return the figures as plain data."""
         return msgspec.structs.asdict(self)
+
+
+def middle(simulated: Sequence[Simulated]) -> Simulated:
+    """Return the simulation that ends in the middle of these, with the ends of all."""
+    in_order = sorted(simulated, key=lambda one: (one.seconds, one.fetches))
+    found = in_order[(len(in_order) - 1) // 2]
+    found.draws = [(one.seconds, one.fetches) for one in in_order]
+    return found
 
 
 class Behaviour(msgspec.Struct, gc=False):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
     from budgetfrontier.rules.forecasts import Forecast
-    from budgetfrontier.rules.simulation import Simulated, SimulationRequest
+    from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
     from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
     from budgetfrontier.storage.label_totals import LabelTotals
     from budgetfrontier.storage.quota_use import QuotaUse
@@ -497,7 +497,7 @@ class JobOperator:
         asked: SimulationRequest,
         *,
         say: Callable[[str], object] = lambda text: None,
-        steps: Callable[[Sequence[tuple[int, float]]], object] = lambda done: None,
+        steps: Callable[[Sequence[Step]], object] = lambda done: None,
     ) -> list[Simulated]:
         """Simulate how the job goes on, each time in a process of its own."""
         from budgetfrontier.tools.simulation.job_simulation import simulate

@@ -32,4 +32,5 @@ def test_a_simulation_ends_about_when_the_crawl_does(tmp_path: Path, web: Web) -
 
 
 def test_the_rate_is_that_of_a_simulation(tmp_path: Path) -> None:
-    assert simulations.rate(tmp_path, 8, 200, found=1) > 0
+    measured = simulations.rate(tmp_path, 8, 200, found=1)
+    assert 0 < measured.found < 2 * measured.fetched

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from math import exp, inf
 from random import Random
+from typing import Any
 
 import pytest
 
 from budgetfrontier.core.model import QueueHistory, QueueRecord
-from budgetfrontier.rules.simulation import RECENT, Behaviour, Means, Retries, behaviour, crawl_delay, growth
+from budgetfrontier.rules.simulation import (
+    RECENT,
+    Behaviour,
+    Means,
+    Retries,
+    Simulated,
+    behaviour,
+    crawl_delay,
+    growth,
+    middle,
+)
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.sheets import effective
 
 NO_RETRIES = Retries(3, 1.0)
+_COUNTED = ("fetches", "unsure", "succeeded", "failed", "disregarded", "spent", "discovered", "size", "queued")
 
 
 def history(
@@ -90,6 +102,27 @@ def test_hosts_that_are_alike_say_more_of_one_than_those_that_are_up_or_down() -
     bad = history(1, failure=4)
     assert behaviour(bad, 5, alike).failure < 0.2
     assert behaviour(bad, 5, mixed).failure > 0.6
+
+
+def test_alike_hosts_are_found_to_be_so_although_those_that_fail_are_delayed() -> None:
+    """All fail with the same probability; each failure takes the time of thirty fetches, and all stop at one time."""
+    random, seen = Random(3), list[tuple[QueueHistory, int]]()
+    for _ in range(60):
+        time = pages = failures = 0
+        while time < 150:
+            failed = random.random() < 0.02
+            time, pages, failures = time + (30 if failed else 1), pages + (not failed), failures + failed
+        seen.append((history(pages, failure=failures), pages))
+    unlucky = max((one for one, _ in seen), key=lambda one: one.failure / one.success)
+    assert unlucky.failure / unlucky.success > 0.04
+    assert behaviour(unlucky, 0, means_of(*seen)).failure == pytest.approx(0.02, abs=0.008)
+
+
+def test_the_middle_of_draws_has_the_ends_of_all() -> None:
+    figures: dict[str, Any] = dict.fromkeys(_COUNTED, 0) | {"ended_by": "finished"}
+    found = middle([Simulated(**figures, seconds=seconds) for seconds in (3.0, 1.0, 2.0)])
+    assert found.seconds == 2.0
+    assert found.draws == [(1.0, 0), (2.0, 0), (3.0, 0)]
 
 
 def test_a_host_that_has_never_answered_is_taken_as_it_is() -> None:

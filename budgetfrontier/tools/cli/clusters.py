@@ -37,7 +37,7 @@ _INSTEAD = {
     "verify": "stop the worker, and give JOB as the folder of a partition there, FOLDER/partition-NNNN",
     "export": "give JOB as the folder of a partition on a worker, FOLDER/partition-NNNN, for each of them",
     "removed": "what is deleted there is not kept",
-    "simulate": "its partitions share crawlers, and each alone would have all of them",
+    "simulate": "give JOB as the folder of a partition on a worker, FOLDER/partition-NNNN, and its part of --fetchers",
     "runs": "`partitions` lists who has each partition now",
     "top": "`report` and `partitions` tell the same, once",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +21,11 @@ from budgetfrontier.tools.cli.signals import stopped_by_signals
 from budgetfrontier.tools.cli.steer import assignment, given_settings
 
 if TYPE_CHECKING:
-    from budgetfrontier.rules.simulation import Simulated
+    from budgetfrontier.rules.simulation import Simulated, Step
 
 _EVERY = 5.0  # seconds between two lines of progress, where there is no terminal
+_BAR, _CODES = 24, 4  # characters of the bar, and of the codes before it that are not seen
+_LEAST_SHARE = 0.01  # that tells how long the rest takes
 
 
 def register(commands: Commands) -> None:
@@ -54,6 +57,10 @@ def register(commands: Commands) -> None:
         "--max-fetches", type=_positive, default=None, metavar="N",
         help="end after so many fetches at the latest (default: 5,000,000)",
     )  # fmt: skip
+    parser.add_argument(
+        "--draws", type=_positive, default=None, metavar="N",
+        help="simulate so often, one after the other, each time with other draws (default: 3)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=common.count, default=0, metavar="N", help="draw others (default: 0)")
     parser.add_argument(
         "--limit-memory", type=size, default=None, metavar="SIZE",
@@ -65,7 +72,7 @@ def register(commands: Commands) -> None:
 
 def simulate(args: argparse.Namespace) -> int:
     """Simulate a crawl, and print what has happened."""
-    from budgetfrontier.rules.simulation import MOST_FETCHES, SimulationRequest
+    from budgetfrontier.rules.simulation import DRAWS, MOST_FETCHES, SimulationRequest
 
     asked = SimulationRequest(
         changes=_changes(args),
@@ -73,6 +80,7 @@ def simulate(args: argparse.Namespace) -> int:
         fetchers=args.fetchers,
         most=args.max_fetches or MOST_FETCHES,
         seed=args.seed,
+        draws=args.draws or DRAWS,
         memory=args.limit_memory,
     )
     with stopped_by_signals(_interrupt), common.job_operator(args) as operator, _progress() as steps:
@@ -84,7 +92,17 @@ def simulate(args: argparse.Namespace) -> int:
         return OK
     for line in _table(found):
         say(line)
+    if (elsewhere := found[0].elsewhere) != 0.0:
+        say(_new_hosts(elsewhere))
     return OK
+
+
+def _new_hosts(elsewhere: float | None) -> str:
+    """Return what is not simulated, and how much that matters."""
+    from budgetfrontier.reports.format import percent
+
+    known = "" if elsewhere is None else f"; {percent(elsewhere)} of them were on others until now"
+    return f"new hosts are not simulated: new URIs are taken to be on the host of the page they are found on{known}"
 
 
 def _interrupt(name: str) -> NoReturn:
@@ -116,20 +134,22 @@ def _positive(text: str) -> int:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Sequence[tuple[int, float]]], None]]:
-    """Return a function that shows how far simulations are: in one line on a terminal, else in a line at intervals."""
-    from budgetfrontier.core.units import describe_duration
+def _progress() -> Iterator[Callable[[Sequence[Step]], None]]:
+    """Return a function that shows how far simulations are: as a bar on a terminal, else in a line at intervals."""
+    live, begun = sys.stderr.isatty(), time.monotonic()
+    shown = begun
 
-    live, shown = sys.stderr.isatty(), [time.monotonic()]
-
-    def steps(done: Sequence[tuple[int, float]]) -> None:
-        if not live and time.monotonic() - shown[0] < _EVERY:
+    def steps(done: Sequence[Step]) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if not live and now - shown < _EVERY:
             return
-        shown[0] = time.monotonic()
-        each = (f"{fetches:,} fetches, {describe_duration(seconds)}" for fetches, seconds in done)
-        line = "simulated " + " | ".join(each)
+        shown = now
+        line = _how_far(done, now - begun)
         if live:
-            sys.stderr.write(f"\r\x1b[K{line}")
+            share = min(step.share for step in done)
+            bar = "#" * int(share * _BAR)
+            sys.stderr.write(f"\r\x1b[K[{bar.ljust(_BAR)}] {line}"[: shutil.get_terminal_size().columns + _CODES])
             sys.stderr.flush()
         else:
             note(line)
@@ -139,6 +159,17 @@ def _progress() -> Iterator[Callable[[Sequence[tuple[int, float]]], None]]:
     finally:
         if live:
             sys.stderr.write("\r\x1b[K")
+
+
+def _how_far(done: Sequence[Step], taken: float) -> str:
+    """Return how far simulations are that have taken so many seconds, and about how long they will take."""
+    from budgetfrontier.core.units import describe_duration
+    from budgetfrontier.reports.format import percent
+
+    share = min(step.share for step in done)
+    left = f", about {describe_duration(taken / share - taken)} left" if share >= _LEAST_SHARE else ""
+    each = (f"{step.fetches:,} fetches in {describe_duration(step.seconds)}" for step in done)
+    return f"{percent(share)}{left}: simulated {' | '.join(each)}"
 
 
 _ROWS = (
@@ -159,9 +190,18 @@ def _table(found: Sequence[Simulated]) -> Iterator[str]:
     """Yield the lines of the results, beside each other."""
     from budgetfrontier.core.units import describe_duration, format_size
     from budgetfrontier.reports.format import percent
+    from budgetfrontier.rules.simulation import MOST
 
     heads = ["today's settings", "proposed"][: len(found)]
     rows = [["", *heads], ["ends after", *(describe_duration(one.seconds) for one in found)]]
+    if (draws := len(found[0].draws)) > 1:
+        ends, fetches = (
+            [[values[0], values[-1]] for values in (sorted(draw[field] for draw in one.draws) for one in found)]
+            for field in (0, 1)
+        )
+        rows.append([f"ends of {draws} draws", *(" to ".join(map(describe_duration, both)) for both in ends)])
+        rows.append([f"fetches of {draws} draws", *(" to ".join(f"{one:,}" for one in both) for both in fetches)])
+    rows.append([f"{MOST:.0%} of the fetches", *(describe_duration(one.most_after) for one in found)])
     rows.append(["ended by", *(one.ended_by for one in found)])
     rows += [[name, *(f"{getattr(one, field):,}" for one in found)] for field, name in _ROWS]
     rows.append(["downloaded", *(format_size(one.size) for one in found)])

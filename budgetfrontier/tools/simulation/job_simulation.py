@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -12,10 +13,11 @@ from budgetfrontier.core.units import format_size
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import limits_left
 from budgetfrontier.rules.crawl_states import FINISH
-from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest
+from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest, Step, middle
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.simulation.copies import copied, place, remove_abandoned
+from budgetfrontier.tools.simulation.simulation_process import Steps
 from budgetfrontier.tools.simulation.simulation_process import simulate as simulate_all
 
 NO_HISTORY = (
@@ -28,7 +30,7 @@ def simulate(
     reader: Reader,
     asked: SimulationRequest,
     say: Callable[[str], object],
-    steps: Callable[[Sequence[tuple[int, float]]], object],
+    steps: Steps,
 ) -> list[Simulated]:
     """Simulate on copies of a frontier: with today's settings, and with the changes if there are any."""
     with reader.view() as view:
@@ -47,7 +49,6 @@ def simulate(
         fetchers=asked.fetchers or settings.fetch.concurrency,
         seconds=asked.seconds,
         most=asked.most,
-        seed=asked.seed,
         uris=left.get("max_uris"),
         bytes=left.get("max_bytes"),
         time=left.get("max_time"),
@@ -59,5 +60,15 @@ def simulate(
         f"copying {format_size(size)} to {where.folder}, which has {format_size(where.free)}; up to "
         f"{format_size(where.needed)} may be needed"
     )
-    with copied(reader, len(questions), where.folder) as folders:
-        return simulate_all(list(zip(folders, questions, strict=True)), steps)
+    drawn = []
+    for number in range(asked.draws):
+        with copied(reader, len(questions), where.folder) as folders:
+            seeded = [replace(question, seed=asked.seed + number) for question in questions]
+            of_all = partial(_of_all, steps, number, asked.draws)
+            drawn.append(simulate_all(list(zip(folders, seeded, strict=True)), of_all))
+    return [middle(of_question) for of_question in zip(*drawn, strict=True)]
+
+
+def _of_all(steps: Steps, before: int, draws: int, done: Sequence[Step]) -> None:
+    """Pass on how far simulations are, as parts of all draws."""
+    steps([replace(step, share=(before + step.share) / draws) for step in done])

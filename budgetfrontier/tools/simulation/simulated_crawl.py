@@ -24,12 +24,14 @@ from budgetfrontier.rules.simulation import (
     FEW,
     FINISHED,
     MAX_TIME,
+    MOST,
     UNTIL,
     Behaviour,
     Means,
     Question,
     Retries,
     Simulated,
+    Step,
     behaviour,
     crawl_delay,
     found_by,
@@ -52,9 +54,9 @@ _SERVER_ERRORS = 3  # the place of 5xx among the classes of answers
 _ROW = keys.history.size
 _SAMPLED = 20_000  # queues of which the means are those of all
 _TOLD = 0.5  # seconds between two reports of progress
+_COURSE = 1.005  # times as many fetches, when their time is noted again
 
-Progress = Callable[[int, float], None]
-"""Takes the fetches so far, and the seconds that they have taken in the simulation."""
+Progress = Callable[[Step], object]
 
 
 class _Host:
@@ -82,6 +84,8 @@ class Remembered:
     def __init__(self, view: View, effective: Effective) -> None:
         self._rows, self._found = bytearray(), array("d")
         self._delays: dict[int, float] = {}
+        self.elsewhere: float | None = None
+        """The share of new URIs that were not on the host of their page; None if that is not known."""
         self._answered: dict[int, float] = {}
         """The share of failed attempts that were answered, of the queues with any."""
         for key, value in view.items(keys.HISTORY):
@@ -117,6 +121,7 @@ class Remembered:
             if seen is not None and (all_new := found_by(seen)) is not None:
                 own, new = own + row.added, new + all_new
         share = own / new if own and new else 1.0
+        self.elsewhere = max(1.0 - own / new, 0.0) if new else None
         for queue_id, found in enumerate(self._found):  # links to other queues are new as often as those to its own
             self._found[queue_id] = found / share
 
@@ -160,6 +165,8 @@ class SimulatedCrawl:
         self._flying: dict[int, list[tuple[Lease, _Host, float]]] = {}
         self._ends: list[int] = []
         self._out = self._fetches = self._unsure = 0
+        self._course: list[tuple[int, float]] = []
+        """The fetches at times: about each half percent more."""
         for match, settings in question.changes:
             self._frontier.adjust(match=match, who="simulate", **settings)
         if self._kernel.counters.state in (CrawlState.PAUSED, CrawlState.PAUSING):
@@ -194,6 +201,7 @@ class SimulatedCrawl:
         schedule = self._frontier.schedule_many
         start, step, begin, flying, ends = question.start, self._step, self._begin, self._flying, self._ends
         limited = question.uris is not None or question.bytes is not None
+        course, noted = self._course, 0.0
         half, tick, now, told = step / 2, 0, start, time.monotonic() + _TOLD
         last, why = self._last()
         while self._fetches < question.most:
@@ -220,12 +228,15 @@ class SimulatedCrawl:
                     schedule(self._discovered)
                     self._discovered.clear()
                 finish(ended)
+                if self._fetches >= noted:
+                    course.append((self._fetches, now - start))
+                    noted = self._fetches * _COURSE
             clock.set(now)
             if limited and (reached := self._limit_reached()):
                 return reached
             if time.monotonic() >= told:
                 told = time.monotonic() + _TOLD
-                progress(self._fetches, now - start)
+                progress(Step(self._fetches, now - start, self._share(now - start)))
         return FETCHES
 
     def _begin(self, leases: list[Lease], tick: int) -> None:
@@ -298,6 +309,15 @@ class SimulatedCrawl:
             due = self._clock.time() + after
             yield CrawlUri(url, source=source, directive=directive, force=True, not_before=due)
 
+    def _share(self, seconds: float) -> float:
+        """Return the part of the simulation that is done: to the end that is nearest."""
+        question, left = self._question, self._frontier.summary()
+        parts = [self._fetches / question.most, self._fetches / (self._fetches + left.queued + left.future or 1)]
+        parts += [seconds / length for length in (question.seconds, question.time) if length]
+        parts += [self._ended() / question.uris] if question.uris else []
+        parts += [(left.bytes - self._before.bytes) / question.bytes] if question.bytes else []
+        return min(max(parts), 1.0)
+
     def _last(self) -> tuple[float, str]:
         """Return the time at which it ends at the latest, and what ends it then."""
         start, lengths = self._question.start, ((UNTIL, self._question.seconds), (MAX_TIME, self._question.time))
@@ -336,6 +356,8 @@ class SimulatedCrawl:
             discovered=now.scheduled - before.scheduled,
             size=now.bytes - before.bytes,
             queued=now.queued + now.future,
+            most_after=next((seconds for fetches, seconds in self._course if fetches >= MOST * self._fetches), 0.0),
+            elsewhere=self._seen.elsewhere,
         )
         for queue in tables.flushed().compact_queues():
             if queue.state is QueueState.RETIRED:

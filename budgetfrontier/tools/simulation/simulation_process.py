@@ -19,17 +19,16 @@ from threading import Thread
 import msgspec
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.rules.simulation import Question, Simulated
+from budgetfrontier.rules.simulation import Question, Simulated, Step
 
-Steps = Callable[[Sequence[tuple[int, float]]], object]
-"""Takes the fetches and the simulated seconds of each simulation so far."""
+Steps = Callable[[Sequence[Step]], object]
+"""Takes how far each simulation is."""
 
 
 class SimulationLine(msgspec.Struct, omit_defaults=True):
-    """A line that the process writes: its progress, the result, or why there is none."""
+    """A line that the process writes: how far it is, the result, or why there is none."""
 
-    fetches: int = 0
-    seconds: float = 0.0
+    step: Step | None = None
     result: Simulated | None = None
     error: str = ""
 
@@ -41,7 +40,7 @@ _decode_question = msgspec.json.Decoder(Question).decode
 def simulate(questions: Sequence[tuple[Path, Question]], steps: Steps) -> list[Simulated]:
     """Simulate on copies, each in a process of its own at the same time. Raises FrontierError."""
     lines: SimpleQueue[tuple[int, SimulationLine]] = SimpleQueue()
-    done: list[tuple[int, float]] = [(0, 0.0)] * len(questions)
+    done = [Step()] * len(questions)
     found: dict[int, Simulated] = {}
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -55,8 +54,9 @@ def simulate(questions: Sequence[tuple[Path, Question]], steps: Steps) -> list[S
             number, line = lines.get()
             if line.error:
                 raise FrontierError(line.error)
-            done[number] = line.fetches, line.seconds
-            steps(done)
+            if line.step is not None:
+                done[number] = line.step
+                steps(done)
             if line.result is not None:
                 found[number] = line.result
     finally:
@@ -98,10 +98,8 @@ def main(path: str) -> None:
     question = _decode_question(line)
     Thread(target=_end_with_input, daemon=True).start()
     try:
-        found = SimulatedCrawl(Path(path), question).run(
-            lambda fetches, seconds: _say(SimulationLine(fetches, seconds))
-        )
-        _say(SimulationLine(found.fetches, found.seconds, found))
+        found = SimulatedCrawl(Path(path), question).run(lambda step: _say(SimulationLine(step=step)))
+        _say(SimulationLine(Step(found.fetches, found.seconds, 1.0), found))
     except (FrontierError, OSError) as e:
         _say(SimulationLine(error=str(e)))
 

@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from budgetfrontier import Frontier
+from budgetfrontier.rules.simulation import Step
+from budgetfrontier.tools.cli import simulate
 from budgetfrontier.tools.simulation import copies
+from tests.cluster.log import Log, Owner
 from tests.support import until
 from tests.tools.cli.conftest import Cli
 
@@ -53,8 +57,16 @@ def test_the_table_has_both_beside_each_other(stopped: Path, cli: Cli) -> None:
     answer = cli("simulate", stopped, "--set", "queue_total_budget=1", "--match", "host:snoozed.test")
     lines = answer.out.splitlines()
     assert lines[0].split() == ["today's", "settings", "proposed"]
+    assert ["ends", "of", "3", "draws"] in [line.split()[:4] for line in lines]
+    assert lines[-1].startswith("new hosts are not simulated: ")
     assert ["retired", "queues", "2", "3"] in [line.split() for line in lines]
     assert "copying" in answer.err and str(copies.MEMORY) in answer.err
+
+
+def test_how_far_it_is_and_how_long_it_will_take_is_said() -> None:
+    done = [Step(300, 60.0, 0.75), Step(200, 40.0, 0.5)]
+    assert simulate._how_far(done, 20.0) == "50%, about 20s left: simulated 300 fetches in 1m | 200 fetches in 40s"
+    assert "left" not in simulate._how_far([Step()], 20.0)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +96,18 @@ def test_a_terminated_crawl_is_refused(stopped: Path, cli: Cli) -> None:
 def test_a_crawl_in_partitions_is_refused(cli: Cli) -> None:
     answer = cli("simulate", "kafka://127.0.0.1:1/news")
     assert answer.code == 2
-    assert "simulate does not work on a crawl in partitions" in answer.err
+    assert "simulate does not work on a crawl in partitions: give JOB as the folder of a partition" in answer.err
+
+
+def test_a_partition_is_simulated_while_its_worker_has_it(tmp_path: Path, cli: Cli) -> None:
+    with closing(Owner(tmp_path / "partition-0000", Log())) as owner:
+        owner.schedule(*(f"https://host.test/{page}" for page in range(5)))
+        owner.lease(1)
+        owner.partition.commit()
+        answer = cli("simulate", owner.partition.folder, "--fetchers", "2", "--draws", "1", "--format", "json")
+        assert answer.code == 0
+        assert json.loads(answer.out)["today"]["succeeded"] == 5
+        assert len(owner.lease(1)) + owner.partition.frontier.summary().queued == 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

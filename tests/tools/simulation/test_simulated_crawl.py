@@ -10,8 +10,9 @@ import pytest
 from budgetfrontier import Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Finish
-from budgetfrontier.rules.simulation import Question, Simulated
+from budgetfrontier.rules.simulation import Question, Simulated, Step
 from budgetfrontier.storage import keys
+from budgetfrontier.tools.simulation import simulated_crawl
 from budgetfrontier.tools.simulation.simulated_crawl import SimulatedCrawl
 
 START = 1_000_000_000.0
@@ -38,7 +39,7 @@ def crawled(
 
 def simulated(path: Path, start: float, **question: Any) -> Simulated:
     """Simulate on a frontier."""
-    return SimulatedCrawl(path, Question(start=start, **{"fetchers": 4, **question})).run(lambda fetches, seconds: None)
+    return SimulatedCrawl(path, Question(start=start, **{"fetchers": 4, **question})).run(lambda step: None)
 
 
 def test_what_is_left_is_fetched(tmp_path: Path) -> None:
@@ -46,7 +47,40 @@ def test_what_is_left_is_fetched(tmp_path: Path) -> None:
     assert found.ended_by == "finished"
     assert found.fetches == found.succeeded == found.spent == HOSTS * PAGES - 120
     assert (found.queued, found.retired, found.stranded, found.starved, found.unsure) == (0, 0, 0, 0, 0)
+    assert 0 < found.most_after <= found.seconds
     assert found.size == pytest.approx(1000 * found.fetches, rel=0.05)
+
+
+def test_the_steps_of_its_time_do_not_lengthen_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = []
+    for steps in (1000, 25):
+        path = tmp_path / str(steps)
+        start = crawled(path, politeness={"min_delay": "1s"}, balance_replenish_amount=1000)
+        monkeypatch.setattr(simulated_crawl, "_STEPS", steps)
+        seconds.append(simulated(path, start, fetchers=HOSTS).seconds)
+    assert seconds[1] == pytest.approx(seconds[0], rel=0.05)
+
+
+def test_how_far_it_is_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_crawl, "_TOLD", 0.0)
+    start, told = crawled(tmp_path), list[Step]()
+    SimulatedCrawl(tmp_path, Question(start=start, fetchers=4, seconds=3600.0)).run(told.append)
+    shares = [step.share for step in told]
+    assert shares == sorted(shares) and 0.0 < shares[0] < 0.1 and shares[-1] == 1.0
+
+
+def test_new_uris_on_other_hosts_are_counted(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with Frontier.open(tmp_path, clock=clock) as frontier:
+        for page in range(20):
+            frontier.schedule(f"http://host.test/{page}")
+            (lease,) = frontier.lease(1)
+            links = [f"http://{host}.test/from{page}" for host in ("host", "other", "third")]
+            frontier.finish(lease, fetch_seconds=0.1, discovered=links)
+            clock.advance(60.0)
+    found = simulated(tmp_path, clock.time(), most=1)
+    assert found.elsewhere == pytest.approx(2 / 3, abs=0.01)
+    assert found.new_hosts is False
 
 
 def test_a_queue_rests_between_fetches(tmp_path: Path) -> None:
