@@ -7,7 +7,6 @@ frontier to change it. The order comes on the standard input; lines of JSON go t
 from __future__ import annotations
 
 import json
-import math
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ import msgspec
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import CommandInProgress, FrontierError
 from budgetfrontier.reports.operators import OperatorCommand, unknown_queues
-from budgetfrontier.rules.simulation import SimulationRequest
+from budgetfrontier.rules.simulation import SimulationRequest, Step
 from budgetfrontier.tools.job_operator import JobOperator
 
 SIMULATE = "simulate"
@@ -88,8 +87,8 @@ def _simulated(operator: JobOperator, args: dict[str, Any]) -> dict[str, Any]:
     asked = SimulationRequest(changes=change, **{name: args[name] for name in ("fetchers", "most", "seed", "seconds")})
     notes: list[str] = []
 
-    def say_steps(done: Sequence[tuple[int, float]]) -> None:
-        _say_done(min(max(n / asked.most, seconds / (asked.seconds or math.inf)) for n, seconds in done))
+    def say_steps(done: Sequence[Step]) -> None:
+        _say_done(min(step.share for step in done))
 
     found = operator.simulate(asked, say=notes.append, steps=say_steps)
     named = zip(("today", "proposed"), found, strict=False)
