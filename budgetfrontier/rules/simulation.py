@@ -16,7 +16,7 @@ from budgetfrontier.settings.overrides import QueueSettings
 FINISHED, UNTIL, FETCHES, MAX_TIME = "finished", "until", "fetches", "max_time"
 """The ends of a simulation, beside the other limits of a crawl: its finish, or the time and the fetches it is for."""
 DRAWS = 3
-"""How often a crawl is simulated, each time with other draws, unless it is asked for more or fewer."""
+"""The number of simulations of a crawl, each with other draws, unless more or fewer are asked for."""
 MOST_FETCHES = 5_000_000
 """The fetches after which a simulation ends, unless it is asked for more."""
 MOST = 0.99
@@ -43,7 +43,7 @@ class SimulationRequest(msgspec.Struct, kw_only=True):
     most: int = MOST_FETCHES
     seed: int = 0
     draws: int = DRAWS
-    """How many simulations there are, each with other draws: how they differ shows how much is chance."""
+    """The number of simulations, each with other draws: their differences show how much is chance."""
     memory: int | None = None
     """The most bytes of memory for copies of the frontier; None: half of what is available."""
 
@@ -67,7 +67,7 @@ class Question(msgspec.Struct, kw_only=True):
 
 
 class Step(msgspec.Struct, omit_defaults=True):
-    """How far a simulation is."""
+    """The progress of a simulation."""
 
     fetches: int = 0
     seconds: float = 0.0
