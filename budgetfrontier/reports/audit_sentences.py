@@ -232,7 +232,8 @@ def _chosen(args: _Values) -> str:
 def forgotten(effect: _Values) -> str:
     """Return how many URLs are forgotten, and how many are not."""
     waiting = f", and not {effect['waiting']:,} that wait" if effect.get("waiting") else ""
-    unknown = f"; {effect['unknown']:,} were not known" if effect.get("unknown") else ""
+    number = effect.get("unknown", 0)
+    unknown = f"; {number:,} {'was' if number == 1 else 'were'} not known" if number else ""
     return f"{counted(effect.get('forgotten', 0), 'URL')}{waiting}{unknown}"
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from budgetfrontier.storage.reader import Reader
     from budgetfrontier.storage.view import PendingUri
 
+_UNKNOWN = "It is not recorded as seen, so that the next link to it, or an import, adds it: it was forgotten or forced."
+
 
 def explain(
     reader: Reader,
@@ -189,6 +191,7 @@ class _Explainer:
             return
         past = self._past(url) if self._past else None  # forced URIs are not recorded as seen
         if found["seen"] or (past and past.attempts):
+            known = found["seen"] or found["doubt"]
             explanation.past = past.to_dict() if past else None
             if kept is not None and not (past and past.attempts):
                 return self._explain_completed(explanation, kept)
@@ -196,13 +199,12 @@ class _Explainer:
             settings = self._queues.settings_of(CrawlUri(url), found["queue"])
             fate = tell(past, settings, searched=self._past is not None, denials=denials)
             quotas = self._quotas_against(CrawlUri(url), found["queue"])
+            again = fate.again and not (refused or quotas)
             explanation.add(
                 fate.code,
-                fate.text,
-                verdict=Outlook.NEVER,
-                command=self._queues.command("import", "--force", url)
-                if fate.again and not (refused or quotas)
-                else None,
+                fate.text if known else f"{fate.text} {_UNKNOWN}",
+                verdict=Outlook.BLOCKED if again and not known else Outlook.NEVER,
+                command=self._queues.command("import", *(("--force",) if known else ()), url) if again else None,
             )
             for use, quota in quotas:
                 self._queues.explain_quota(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
+
+from msgspec.structs import replace
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, DeadLetter, KeptUrl, QueueRecord
 from budgetfrontier.errors import CorruptFrontier, InvalidUrl
 from budgetfrontier.rules import duplicates
+from budgetfrontier.rules.queue_keys import queue_key_for
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage import bloom_file, keys, meta
@@ -18,7 +21,7 @@ from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.kept_places import future_key
 from budgetfrontier.storage.records import UrlRow, dead_letter, decode_dead, decode_future, decode_url
-from budgetfrontier.storage.uri_values import encode_url, expand, short_url, shorten
+from budgetfrontier.storage.uri_values import decode_uri, encode_url, expand, short_url, shorten
 from budgetfrontier.storage.view import PendingUri, View, pending_uri
 
 
@@ -47,7 +50,7 @@ def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
         kept = _kept(fingerprint, row, name)
     else:
         name = _queue_of(view, frontier, href)
-        for key in dict.fromkeys((name, *_former_queues(view, frontier, href))):
+        for key in dict.fromkeys((name, *filter(None, (assign(CrawlUri(href)) for assign in _former(view, frontier))))):
             found = view.find_queue(key)
             if found is not None:
                 pending = _pending(view, found, href, canonical) or _future(view, found, href, canonical)
@@ -86,6 +89,36 @@ def recognizer(view: View) -> Callable[[CrawlUri], tuple[bytes, bool]]:
         return fingerprint, _in_tables(view, fingerprint) or (bloom is not None and fingerprint in bloom)
 
     return recognized
+
+
+def waiting_among(view: View, given: Mapping[bytes, CrawlUri]) -> set[bytes]:
+    """Return those fingerprints of which a URI waits, leased or not, in a queue of its URL or for a date.
+
+    `given` has a URI for each. A key that was forced on the URI that waits is found if it is on the one given, too.
+    O(URIs of these queues). Raises PolicyError.
+    """
+    frontier = view.settings()[0].frontier
+    canonical = _canonicalization(frontier)
+    given = {fingerprint: replace(uri, url=uris.parse(uri.url)) for fingerprint, uri in given.items()}
+    queues = {queue.id: queue for queue in _queues_of(view, frontier, given.values())}
+    pending = ((id, value) for id in queues for _, value in view.pending_items(keys.u32.pack(id)))
+    dated = view.items(keys.FUTURE) if any(queue.future for queue in queues.values()) else ()
+    later = ((row.queue, row.value) for row in (decode_future(value) for _, value in dated) if row.queue in queues)
+    forms, found = {canonical(uri.url) for uri in given.values()}, set[bytes]()
+    for id, value in chain(pending, later):
+        name = queues[id].queue
+        if canonical(expand(short_url(value), name)) in forms:
+            uri = decode_uri(value, name)
+            found.add(duplicates.fingerprint_of(uri, uri.url, canonical))
+    return found & given.keys()
+
+
+def _queues_of(view: View, frontier: FrontierSettings, given: Iterable[CrawlUri]) -> list[QueueRecord]:
+    assign = policy_factory.assignment(frontier, view.suffix_list(), view.address_of)
+    now = partial(policy_results.queue_key, assign, frontier.queue_assignment_policy)
+    former = list(_former(view, frontier))
+    names = {name for uri in given for name in (queue_key_for(uri, now), *(each(uri) for each in former)) if name}
+    return [queue for queue in map(view.find_queue, sorted(names)) if queue is not None]
 
 
 def _in_tables(view: View, fingerprint: bytes) -> bool:
@@ -146,17 +179,14 @@ def _queue_of(view: View, frontier: FrontierSettings, href: str) -> str:
     return policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
 
 
-def _former_queues(view: View, frontier: FrontierSettings, href: str) -> Iterator[str]:
-    """Yield the keys that a URL had as long as its address was not known, and by policies before: it may wait there."""
+def _former(view: View, frontier: FrontierSettings) -> Iterator[Callable[[CrawlUri], str | None]]:
+    """Yield the assignments while addresses were not known, and those of policies before: a URL may wait there."""
     former = meta.read_assignments(view.txn, view.db[keys.META])
     for specs, address_of in (
         ([frontier.queue_assignment_policy, *former], uris.own_address),
         (former, view.address_of),
     ):
-        for assign in policy_factory.former_assignments(frontier, specs, view.suffix_list(), address_of):
-            key = assign(CrawlUri(href))
-            if key is not None:
-                yield key
+        yield from policy_factory.former_assignments(frontier, specs, view.suffix_list(), address_of)
 
 
 def _pending(view: View, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:

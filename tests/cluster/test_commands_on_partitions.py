@@ -422,9 +422,9 @@ def test_urls_are_forgotten_by_the_partitions_that_have_them(cli: Cli) -> None:
     code, out, err = cli("forget", "--match", "*")
     assert code == 1 and "knows no URLs by a pattern: give URLs" in err
     urls = ["https://h1.test/0", "https://h2.test/1", "https://h3.test/99"]
-    assert cli("forget", *urls, "--dry-run")[1] == "would forget 2 URLs; 1 were not known\n"
+    assert cli("forget", *urls, "--dry-run")[1] == "would forget 2 URLs; 1 was not known\n"
     code, out, err = cli("forget", *urls)
-    assert (code, out, err) == (0, "forgot 2 URLs; 1 were not known\n", "")
+    assert (code, out, err) == (0, "forgot 2 URLs; 1 was not known\n", "")
     (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])
     assert row["effect"] == {"forgotten": 2, "waiting": 0, "unknown": 1}
     assert "was for good" in cli("undo", row["id"])[2]

@@ -1526,8 +1526,9 @@ class Model:
         self.settle()
         return True
 
-    def forget_by_command(self, url: str) -> str:
-        """What waits stays, in a frontier that keeps its URLs; any other knows no more than whether one was seen."""
+    def forget_by_command(self, spec: dict[str, Any]) -> str:
+        """What waits stays: known by its row where URLs are kept, else looked for in the queues it is assigned to."""
+        url = spec["url"]
         if self.options["keep_urls"]:
             if url in self.known and self.waits(url):
                 return "waiting"
@@ -1536,6 +1537,11 @@ class Model:
                 return "forgotten"
         if url not in self.seen:
             return "unknown"
+        host = url.split("/")[2]
+        places = {self.key_of(spec), host, self.addresses.get(host, ("",))[0]}
+        waiting = [uri for queue in self.queues.values() for uri in queue.uris] + [uri for _, uri in self.future]
+        if not self.options["keep_urls"] and any(uri.url == url and uri.queue in places for uri in waiting):
+            return "waiting"
         self.seen.discard(url)
         return "forgotten"
 

@@ -507,11 +507,12 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(spec=uris)
     def forget(self, spec: dict[str, Any]) -> None:
-        entry = self.frontier.internals.apply(Command("forget", {"uris": [spec["url"]]}, "me", ""))
+        uri = {"url": spec["url"], "queue": spec["queue"]}
+        entry = self.frontier.internals.apply(Command("forget", {"uris": [uri]}, "me", ""))
         if self.options["duplicates"] != "exact":
             assert entry.error
             return
-        expected = self.model.forget_by_command(spec["url"])
+        expected = self.model.forget_by_command(spec)
         told = [name for name in ("forgotten", "waiting", "unknown") if entry.effect[name]]
         same("forgotten", told, [expected])
 

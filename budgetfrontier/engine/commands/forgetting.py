@@ -1,15 +1,16 @@
 """The forgetting of URLs that wait for nothing, in steps, so that they may be scheduled again.
 
 A frontier that keeps its URLs is asked for those that match; any other knows fingerprints alone, so that a command
-brings the URLs. What was known of them is kept in the file of the command for `undo`. `Progress.at` is the last
-fingerprint, or the number of URLs that were processed.
+brings the URLs: its first step looks through their queues for those that wait. What was known of them is kept in the
+file of the command for `undo`. `Progress.at` is the last fingerprint; or the number of URLs that were processed, and
+the fingerprints of those that wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
+from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.deletion import look_after
@@ -23,7 +24,7 @@ from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import Progress, UrlRow, decode_url
 from budgetfrontier.storage.removed import Look
 from budgetfrontier.storage.uri_values import expand
-from budgetfrontier.storage.url_search import recognizer
+from budgetfrontier.storage.url_search import recognizer, waiting_among
 from budgetfrontier.storage.view import View
 
 _PASSED = 10  # rows that are passed over in the time in which one is forgotten, or less
@@ -32,7 +33,11 @@ _PASSED = 10  # rows that are passed over in the time in which one is forgotten,
 def check(args: dict[str, Any]) -> None:
     """Raise for URLs that could not be read, or a choice that could not be made."""
     if args.get("uris") is not None:
-        list(map(uri_from, args["uris"]))
+        for uri in map(_uri, args["uris"]):
+            try:
+                uris.parse(uri.url)
+            except InvalidUrl as e:
+                raise FrontierError(f"{uri.url!r} is no URL that can be crawled ({e})") from None
         return
     if args.get("match") is None:
         raise FrontierError("forget what? Give a pattern; '*' is every URL that waits for nothing")
@@ -44,7 +49,7 @@ def check(args: dict[str, Any]) -> None:
 
 def start(args: dict[str, Any]) -> Progress:
     """Return the progress of a command that begins."""
-    return Progress([b"" if args.get("uris") is None else 0], {"forgotten": 0, "waiting": 0, "unknown": 0})
+    return Progress([b""] if args.get("uris") is None else [0, None], {"forgotten": 0, "waiting": 0, "unknown": 0})
 
 
 def step(
@@ -88,17 +93,16 @@ def _named(
 ) -> tuple[dict[bytes, UrlRow | None], bool]:
     """Return the fingerprints, with their rows, of the next URLs that a command brings, and whether they are the last.
 
-    Those that are not known, or wait as far as that is known, are only counted.
+    Those that are not known, or wait, are only counted.
     """
+    if progress.at[1] is None:
+        progress.at[1] = sorted(_waiting(kernel.tables.env.view(), args["uris"]))
+    waiting = frozenset(progress.at[1])
     urls, at, found = kernel.tables.urls, progress.at[0], dict[bytes, UrlRow | None]()
-    for given in map(uri_from, args["uris"][at : at + limit]):
-        try:
-            fingerprint = admitter.fingerprint(given if isinstance(given, CrawlUri) else CrawlUri(given))
-        except InvalidUrl:
-            progress.effect["unknown"] += 1
-            continue
+    for given in map(_uri, args["uris"][at : at + limit]):
+        fingerprint = admitter.fingerprint(given)
         row = None if urls is None else urls.find(fingerprint)
-        if row is not None and row.waits:
+        if fingerprint in waiting or (row is not None and row.waits):
             progress.effect["waiting"] += 1
         elif fingerprint not in found:
             if admitter.is_seen(fingerprint) or row is not None:
@@ -138,7 +142,7 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     check(args)
     _check_frontier(view.settings()[0].frontier, args)
     if args.get("uris") is not None:
-        return _preview_of_named(view, map(uri_from, args["uris"]))
+        return _preview_of_named(view, args["uris"])
     chosen, names = ChosenUrls(args), dict[int, str]()
     effect = {"forgotten": 0, "waiting": 0, "unknown": 0}
     for _, value in view.items(keys.URLS):
@@ -149,18 +153,32 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     return effect
 
 
-def _preview_of_named(view: View, given: Iterable[str | CrawlUri]) -> dict[str, Any]:
+def _preview_of_named(view: View, given: list[Any]) -> dict[str, Any]:
     effect, recognized, found = {"forgotten": 0, "waiting": 0, "unknown": 0}, recognizer(view), set[bytes]()
-    for one in given:
-        try:
-            fingerprint, known = recognized(one if isinstance(one, CrawlUri) else CrawlUri(one))
-        except InvalidUrl:
-            effect["unknown"] += 1
-            continue
+    waiting = _waiting(view, given)
+    for one in map(_uri, given):
+        fingerprint, known = recognized(one)
         row = view.txn.get(fingerprint, db=view.db[keys.URLS])
-        if row is not None and decode_url(row).waits:
+        if fingerprint in waiting or (row is not None and decode_url(row).waits):
             effect["waiting"] += 1
         elif fingerprint not in found:
             effect["forgotten" if known else "unknown"] += 1
             found |= {fingerprint} if known else set()
     return effect
+
+
+def _waiting(view: View, given: list[Any]) -> set[bytes]:
+    """Return the fingerprints of the known URLs that wait, in a frontier whose rows of URLs do not say so."""
+    if view.settings()[0].frontier.keep_urls:
+        return set()
+    recognized, found = recognizer(view), dict[bytes, CrawlUri]()
+    for uri in map(_uri, given):
+        fingerprint, known = recognized(uri)
+        if known:
+            found[fingerprint] = uri
+    return waiting_among(view, found)
+
+
+def _uri(item: Any) -> CrawlUri:
+    given = uri_from(item)
+    return given if isinstance(given, CrawlUri) else CrawlUri(given)

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.tools.cli import for_good
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import OK
@@ -61,8 +61,8 @@ def forget(args: argparse.Namespace, operator: CrawlOperator) -> int:
         args.usage("give URLs, or --match PATTERN, and not both; '*' matches all")
     if why := objection_to_forgetting(operator.settings.frontier.duplicates):
         raise FrontierError(why)
-    effect, code = Counter[str](), OK
-    for details in _details(args, operator):
+    effect, code, keeps = Counter[str](), OK, operator.settings.frontier.keep_urls
+    for details in _details(args, operator, effect):
         if args.dry_run:
             effect.update(operator.dry_run("forget", details))
             continue
@@ -72,30 +72,48 @@ def forget(args: argparse.Namespace, operator: CrawlOperator) -> int:
             found = applied.entry.effect
             effect.update({name: found[name] for name in ("forgotten", "waiting", "unknown")})
             for_good.note_kept(args, applied.entry)
+    if args.match and not effect.total():
+        note(f"{args.match} matches no URL {'that is kept' if keeps else f'in {log_of(args)}'}")
     say(f"{'would forget' if args.dry_run else 'forgot'} {forgotten(effect)}")
     if args.dry_run:
         note("dry run: nothing was changed")
     return code
 
 
-def _details(args: argparse.Namespace, operator: CrawlOperator) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of the commands: one for a frontier that keeps its URLs, else one for some thousand URLs."""
+def _details(args: argparse.Namespace, operator: CrawlOperator, effect: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of the commands: one for a frontier that keeps its URLs, else one for some thousand URLs.
+
+    Of the latter, those that wait as of the last commit are left out, and counted.
+    """
+    from budgetfrontier.settings.matching import with_kind
+
+    chosen = {"match": with_kind(args.match)} if args.match else {}
+    chosen |= {"pattern": args.pattern} if args.pattern else {}
     if args.urls:
         yield {"uris": args.urls}
     elif operator.settings.frontier.keep_urls:
-        from budgetfrontier.settings.matching import with_kind
-
-        yield {"match": with_kind(args.match)} | ({"pattern": args.pattern} if args.pattern else {})
+        yield chosen
     elif operator.path is None:
         raise FrontierError("a crawl in partitions without `frontier.keep_urls` knows no URLs by a pattern: give URLs")
     else:
-        found = iter(_logged(args, operator))
+        urls, waiting = _logged(args, operator)
+        effect["waiting"] += waiting
+        found = iter(urls)
         for first in found:
-            yield {"uris": [first, *islice(found, AT_A_TIME - 1)]}
+            yield chosen | {"uris": [first, *islice(found, AT_A_TIME - 1)]}
 
 
-def _logged(args: argparse.Namespace, operator: CrawlOperator) -> list[str]:
-    """Return the URLs in the crawl's log that match, each once, without those that wait as of the last commit."""
+def log_of(args: argparse.Namespace) -> Path:
+    """Return the path of the log whose URLs are forgotten."""
+    return Path(args.log or args.job / "logs" / "crawl.log")
+
+
+def _logged(args: argparse.Namespace, operator: CrawlOperator) -> tuple[list[str], int]:
+    """Return the URLs in the crawl's log that match, each once, by host, and the number of those that wait.
+
+    They are in the order of their hosts, as each command searches the queues of its URLs for what waits.
+    """
+    from budgetfrontier.core.uris import host
     from budgetfrontier.engine.commands.selection import ChosenUrls, check_pattern
     from budgetfrontier.reports import crawl_log
     from budgetfrontier.settings.matching import parse_match
@@ -104,19 +122,30 @@ def _logged(args: argparse.Namespace, operator: CrawlOperator) -> list[str]:
     if parse_match(args.match).kind not in ("*", "host", "domain", "surt", "regex"):
         raise FrontierError("crawl.log has URLs, and no queues or labels: give host:, domain:, surt:, regex: or *")
     check_pattern(args.pattern or "", timeless=False)
-    log = args.log or args.job / "logs" / "crawl.log"
+    log = log_of(args)
     if not log.is_file():
-        raise FrontierError(f"there is no {log}, where `budgetfrontier crawl` writes URLs: give URLs, or --log FILE")
+        there = f"{log} is no file; it would be one" if log.exists() else f"there is no {log},"
+        raise FrontierError(f"{there} where `budgetfrontier crawl` writes URLs: give URLs, or --log FILE")
     chosen = ChosenUrls({"match": args.match, "pattern": args.pattern})
     lines = crawl_log.entries(log)
     urls = dict.fromkeys(line.url.decode("utf-8", "replace") for line in lines if line.hops[-1:] != b"P")
-    found = {url: None for url in urls if chosen.test(url, "")}
+    if not urls and log.stat().st_size:
+        raise FrontierError(f"{log} has no line of a fetch, as crawl.log has them: give another --log FILE")
+    found = {url for url in urls if chosen.test(url, "") and _is_valid(url)}
     if not found:
-        return []
+        return [], 0
     with Reader(operator.path or Path()) as reader, reader.view() as view:
-        for url in _waiting(view):
-            found.pop(url, None)
-    return list(found)
+        waiting = found.intersection(_waiting(view))
+    return sorted(found - waiting, key=host), len(waiting)
+
+
+def _is_valid(url: str) -> bool:
+    from budgetfrontier.core.uris import parse
+
+    try:
+        return bool(parse(url))
+    except InvalidUrl:
+        return False
 
 
 def _waiting(view: View) -> Iterator[str]:

@@ -20,10 +20,16 @@ def log_of(job: Path, *urls: str) -> None:
 def test_urls_of_the_log_that_wait_for_nothing_are_forgotten(job: Path, cli: Cli) -> None:
     log_of(job, "http://snoozed.test/0", "http://snoozed.test/0", "http://snoozed.test/1", "http://gone.test/")
     would = cli("forget", job, "--match", "*", "--dry-run")
-    assert (would.out, would.err) == ("would forget 2 URLs\n", "dry run: nothing was changed\n")
-    assert cli("forget", job, "--match", "domain:gone.test", "--pattern", "/x").out == "forgot 0 URLs\n"
+    assert (would.out, would.err) == ("would forget 2 URLs, and not 1 that wait\n", "dry run: nothing was changed\n")
+    none = cli("forget", job, "--match", "domain:gone.test", "--pattern", "/x")
+    assert none.out == "forgot 0 URLs\n"
+    assert none.err == f"domain:gone.test matches no URL in {job / 'logs' / 'crawl.log'}\n"
     done = cli("forget", job, "--match", "domain:snoozed.test", "--reason", "again")
-    assert done.out == "forgot 1 URL\n" and "to take it back: budgetfrontier undo" in done.err
+    assert "Forgot 1 URL (match domain:snoozed.test)." in cli("audit", job).out
+    assert done.out == "forgot 1 URL, and not 1 that wait\n" and "to take it back: budgetfrontier undo" in done.err
+    explained = cli("explain", job, "http://snoozed.test/0").out
+    assert "It is not recorded as seen" in explained and "--force" not in explained
+    assert f"import {job} http://snoozed.test/0" in explained
     assert "added 1," in cli("import", job, "http://snoozed.test/0").out
     assert "duplicate 1," in cli("import", job, "http://gone.test/").out
     number = done.err.split()[done.err.split().index("undo") + 2]
@@ -38,6 +44,11 @@ def test_what_cannot_be_forgotten_is_refused(stopped: Path, cli: Cli, tmp_path: 
     )
     assert cli("forget", stopped, "http://a.test/", "--match", "*").code == 2
     assert "crawl.log, where" in cli("forget", stopped, "--match", "*").err
+    assert "is no file; it would be one where" in cli("forget", stopped, "--match", "*", "--log", tmp_path).err
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    assert "no line of a fetch" in cli("forget", stopped, "--match", "*", "--log", tmp_path / "binary").err
+    assert "'no URL' is no URL that" in cli("forget", stopped, "no URL").err
+    assert "'' is no URL that" in cli("forget", stopped, "", "--dry-run").err
     assert "no queues or labels" in cli("forget", stopped, "--match", "queue:a.test").err
     bloom = tmp_path / "bloom"
     with Frontier.open(bloom / "frontier", Settings.from_dict({"frontier": {"duplicates": "bloom"}})) as f:
@@ -52,8 +63,9 @@ def test_a_frontier_that_keeps_its_urls_is_asked(cli: Cli, tmp_path: Path) -> No
         for lease in f.lease(1):
             f.finish(lease)
     assert cli("forget", job, "--match", "a.*", "--dry-run").out == "would forget 1 URL, and not 2 that wait\n"
+    assert cli("forget", job, "--match", "b.*", "--dry-run").err.startswith("b.* matches no URL that is kept\n")
     assert cli("forget", job, "--match", "queue:a.test").out == "forgot 1 URL, and not 2 that wait\n"
     assert (
         cli("forget", job, "http://a.test/0", "http://a.test/1").out
-        == "forgot 0 URLs, and not 1 that wait; 1 were not known\n"
+        == "forgot 0 URLs, and not 1 that wait; 1 was not known\n"
     )
