@@ -96,15 +96,18 @@ def write_patterns(args: argparse.Namespace, record: QueueRecord, sample: Sequen
     """Print the patterns of the paths of a queue, of a sample of its URIs, the most frequent first."""
     from budgetfrontier.reports.format import percent
     from budgetfrontier.reports.path_patterns import path_patterns
+    from budgetfrontier.reports.queue_sample import WALKED
 
     found = path_patterns((item.uri.url for item in sample), args.limit)
     rows = ((one.urls, percent(one.urls / len(sample)), one.pattern, one.example) for one in found)
     common.write_rows(args, rows, PATTERN_COLUMNS)
     if len(sample) < record.queued:
         margin = percent(0.98 / len(sample) ** 0.5)  # the widest of 95 of 100 such samples, for a share of a half
+        exact = f"a share of all URIs is within {margin} of the one here, 19 times of 20"
+        after = f"those after the first {WALKED:,} are found by their keys, so that shares are only roughly true"
         note(
-            f"from {len(sample):,} of {record.queued:,} URIs, spread over the queue: urls counts those, and a share of "
-            f"all URIs is within {margin} of the one here, 19 times of 20"
+            f"from {len(sample):,} of {record.queued:,} URIs, at random places all over the queue: urls counts those, "
+            f"and {exact if record.queued <= WALKED else after}"
         )
 
 
