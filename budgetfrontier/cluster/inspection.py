@@ -31,7 +31,7 @@ from budgetfrontier.reports import (
     retired_list,
     trap_list,
 )
-from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcome_of
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcomes_of
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
@@ -266,16 +266,15 @@ def figures(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
 
 def outcomes(reader: Reader, *, names: list[str]) -> dict[str, AdjustmentOutcome]:
     """Return what followed changes of the adjustments, by their names. O(changes * queues)."""
-    found, known = dict[str, AdjustmentOutcome](), _state(reader)
+    entries, known = dict[str, AuditEntry](), _state(reader)
     with reader.view() as view:
         for name in names:
             command = read_name(name)
             number = known.entry_of(command) if isinstance(command, bytes) else None
             entry = view.audit_entry(number) if number else None
-            outcome = None if entry is None else outcome_of(view, entry, time.time())
-            if outcome is not None:
-                found[name] = outcome
-    return found
+            if entry is not None:
+                entries[name] = entry
+        return outcomes_of(view, entries, time.time())
 
 
 def dry_run(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:

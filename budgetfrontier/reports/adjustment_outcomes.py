@@ -5,76 +5,146 @@ They are those of the queues that match now; one whose next URI decides may have
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from budgetfrontier.core.units import format_duration
+from budgetfrontier.core.units import say_duration
 from budgetfrontier.engine.commands import survey
+from budgetfrontier.engine.commands.adjustment import override_of
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import counted
-from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.matching import Match
 from budgetfrontier.settings.sheets import concerned
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.view import View
 
+_Name = TypeVar("_Name", str, int | str)
+
 
 class AdjustmentOutcome(msgspec.Struct, kw_only=True):
-    """The outcome of an adjustment so far; None for what was not counted when it was applied."""
+    """The outcome of an adjustment so far, or until it `ended`; None for what was not counted then."""
 
     queues: int
     """The queues that it matches now."""
     seconds: float
-    """The time since then."""
+    """The time since then, or until the end."""
     spent: int | None
-    """Their spend since then."""
+    """Their spend in that time."""
     fetched: int | None
-    """Their fetches that were charged since then."""
-    retired: int
-    """The number of those RETIRED now."""
-    retired_again: int
-    """The number of them that became RETIRED since then."""
+    """Their fetches that were charged in that time."""
+    retired: int | None
+    """The number of those RETIRED now, or at the end."""
+    retired_again: int | None
+    """The number of them that became RETIRED since then; None if it ended."""
     retired_before: int | None
     """The number of those RETIRED then."""
+    ended: str = ""
+    """"undone", "taken back" or "replaced", if it is not in force any more."""
+    ended_by: int | None = None
+    """The audit entry of the command that ended it; None in partitions."""
 
 
-def outcome_of(view: View, entry: AuditEntry, now: float) -> AdjustmentOutcome | None:
-    """Return what followed a change of the adjustments; None for another entry. O(queues), or O(queues named)."""
+def outcomes_of(view: View, entries: Mapping[_Name, AuditEntry], now: float) -> dict[_Name, AdjustmentOutcome]:
+    """Return what followed those that changed the adjustments. O(queues) for each, or O(queues named); and O(audit)."""
+    ends = _ends(view, list(entries.values()))
+    found = {name: _outcome_of(view, entry, ends.get(entry.id), now) for name, entry in entries.items()}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _outcome_of(view: View, entry: AuditEntry, end: AuditEntry | None, now: float) -> AdjustmentOutcome | None:
     then = entry.effect.get("then")
-    override = _override(entry)
-    if then is None or override is None:
+    match = _match_of(view, entry)
+    if then is None or match is None:
         return None
-    try:
-        match, _ = concerned(view.settings()[0], view.adjustments(), override, view.grouping())
-    except FrontierError:
-        return None
-    found, again = survey.standing(view, match, since=then["retired_upto"])
     spent, charges, retired = (then.get(name) for name in ("expenditure", "charges", "retired"))
+    began = entry.effect.get("as_of") or entry.when
+    found, again = survey.standing(view, match, since=then["retired_upto"])
+    if end is None:
+        return AdjustmentOutcome(
+            queues=found.queues,
+            seconds=max(now - began, 0.0),
+            spent=None if spent is None else found.expenditure - spent,
+            fetched=None if charges is None else found.charges - charges,
+            retired=found.retired,
+            retired_again=again,
+            retired_before=retired,
+        )
+    until = end.effect.get("then", {}) if _is_of_same(entry, end) else {}
     return AdjustmentOutcome(
         queues=found.queues,
-        seconds=max(now - (entry.effect.get("as_of") or entry.when), 0.0),
-        spent=None if spent is None else found.expenditure - spent,
-        fetched=None if charges is None else found.charges - charges,
-        retired=found.retired,
-        retired_again=again,
+        seconds=max(end.when - began, 0.0),
+        spent=_sum([until.get("expenditure"), None if spent is None else -spent]),
+        fetched=_sum([until.get("charges"), None if charges is None else -charges]),
+        retired=until.get("retired"),
+        retired_again=None,
         retired_before=retired,
+        ended={"undo": "undone", "withdraw": "taken back"}.get(end.command, "replaced"),
+        ended_by=end.id,
     )
 
 
-def _override(entry: AuditEntry) -> Override | None:
-    """Return the adjustment that an entry has made, or taken back."""
-    one: dict[str, Any] = entry.effect.get("withdrawn") or entry.args
-    if entry.error or entry.command not in ("adjust", "withdraw"):
+def standing_of(view: View, entry: AuditEntry) -> dict[str, int] | None:
+    """Return what the queues of a change of the adjustments have come to; None for another entry. O(queues)."""
+    match = _match_of(view, entry)
+    return None if match is None else survey.standing(view, match, since=0)[0].then()
+
+
+def _match_of(view: View, entry: AuditEntry) -> Match | None:
+    override = override_of(entry)
+    if override is None:
         return None
-    return Override(one["match"], one["set"])
+    try:
+        return concerned(view.settings()[0], view.adjustments(), override, view.grouping())[0]
+    except FrontierError:
+        return None
+
+
+def _ends(view: View, entries: list[AuditEntry]) -> dict[int, AuditEntry]:
+    """Return by which entries changes have ended that are not in force: the newest that took them back. O(audit)."""
+    in_force = {one.id for one in view.adjustments()}
+    looked_for: dict[int, AuditEntry] = {}
+    """The changes by the adjustment that they have made, or taken back."""
+    taken: dict[int, AuditEntry] = {}
+    for entry in entries:
+        if entry.command == "adjust" and entry.id not in in_force:
+            looked_for[entry.id] = entry
+        elif entry.command == "withdraw" and not entry.error and entry.effect["withdrawn"]["id"] in in_force:
+            taken[entry.effect["withdrawn"]["id"]] = entry
+    found: dict[int, AuditEntry] = {}
+    first = min((one.id for one in (*looked_for.values(), *taken.values())), default=None)
+    for later in view.newest_commands() if first is not None else ():
+        if first is None or later.id <= first:
+            break
+        for ids, changes in ((_gone_by(later), looked_for), (later.effect.get("restored", ()), taken)):
+            for change in (changes[number] for number in ids if number in changes):
+                if change.id < later.id:
+                    found.setdefault(change.id, later)
+    return found
+
+
+def _gone_by(entry: AuditEntry) -> list[int]:
+    """Return the ids of the adjustments that a command has taken out of those in force."""
+    effect = entry.effect
+    gone = [*effect.get("removed", ()), *(one["id"] for one in effect.get("replaced", ()))]
+    return [*gone, effect["withdrawn"]["id"]] if entry.command == "withdraw" and "withdrawn" in effect else gone
+
+
+def _is_of_same(entry: AuditEntry, end: AuditEntry) -> bool:
+    """Return whether what an end has kept is of the queues that a change matches."""
+    one, other = override_of(entry), override_of(end)
+    return end.command == "undo" or (one is not None and other is not None and one.match == other.match)
 
 
 def summed(found: Iterable[AdjustmentOutcome]) -> AdjustmentOutcome:
     """Return the outcomes of an adjustment in partitions as that in the crawl."""
     parts = [msgspec.structs.asdict(one) for one in found]
-    totals: dict[str, Any] = {name: _sum([part[name] for part in parts]) for name in parts[0] if name != "seconds"}
-    return AdjustmentOutcome(**totals, seconds=max(part["seconds"] for part in parts))
+    of_all = ("seconds", "ended", "ended_by")
+    totals: dict[str, Any] = {name: _sum([part[name] for part in parts]) for name in parts[0] if name not in of_all}
+    last = max(parts, key=itemgetter("seconds"))
+    return AdjustmentOutcome(**totals, seconds=last["seconds"], ended=last["ended"])
 
 
 def _sum(values: list[int | None]) -> int | None:
@@ -85,13 +155,17 @@ def _sum(values: list[int | None]) -> int | None:
 def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
     """Return the outcome in words, beside the promised fetches and spend."""
     of, for_ = _in_words(promise_of(effect))
-    parts = [f"in {format_duration(found.seconds)}"]
+    ended = f", until it was {found.ended}" if found.ended else ""
+    ended += f" by {found.ended_by}" if found.ended_by else ""
+    parts = [f"in {say_duration(found.seconds)}{ended}"]
     if found.spent is None or found.fetched is None:
-        parts.append("spend unknown: its queues were not counted when it was applied")
+        when = "applied, or ended" if ended else "applied"
+        parts.append(f"spend unknown: its queues were not counted when it was {when}")
     else:
         parts += [f"fetched {found.fetched:,}{of}", f"spent {found.spent:,}{for_}"]
     was = "" if found.retired_before is None else f", {found.retired_before:,} before"
-    parts.append(f"{found.retired:,} of {counted(found.queues, 'queue')} RETIRED{was}")
+    if found.retired is not None:
+        parts.append(f"{found.retired:,} of {counted(found.queues, 'queue')} RETIRED{was}")
     if found.retired_again:
         parts.append(f"{found.retired_again:,} of these since")
     return ", ".join(parts)
@@ -134,5 +208,5 @@ def _in_words(found: AdjustmentPromise | None) -> tuple[str, str]:
     if found is None:
         return "", ""
     of = "" if found.is_of_all else f" for {counted(found.queues, 'queue')}"
-    most = "without a maximum" if found.ceiling is None else f"at most {found.ceiling:,} once more came"
-    return f" of {found.uris:,} promised{of}", f" of {found.spend:,} ({most})"
+    most = "without a maximum" if found.ceiling is None else f"up to {found.ceiling:,} with URIs that come later"
+    return f" of the {found.uris:,} promised{of}", f" of {found.spend:,} ({most})"

@@ -21,6 +21,7 @@ from budgetfrontier.engine.commands import (
 from budgetfrontier.engine.commands.adjustment import not_in_force, promise
 from budgetfrontier.engine.commands.survey import Change, Survey, appended, survey, withdrawn
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.rules.crawl_states import end_sentence
 from budgetfrontier.settings.overrides import validate_override
@@ -73,10 +74,15 @@ def with_end(op: str, args: dict[str, Any], effect: dict[str, Any], totals: Summ
 
 
 def figures(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments by which a change of the adjustments keeps which queues it matches, and what it promises.
+    """Return the arguments by which a change of the adjustments keeps which queues it matches, and what it promises;
+    or by which its undo keeps what they have come to.
 
     What a dry run has promised that was shown before is in the arguments already. O(queues).
     """
+    if op == "undo":
+        entry = view.audit_entry(int(args["id"]))
+        then = None if entry is None else adjustment_outcomes.standing_of(view, entry)
+        return {} if then is None else {"then": then}
     change = change_of(view, op, args)
     if args.get("promised") is not None:
         return {"survey": msgspec.structs.asdict(survey(view, change)), "promised": args["promised"]}

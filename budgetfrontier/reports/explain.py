@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from budgetfrontier.storage.reader import Reader
     from budgetfrontier.storage.view import PendingUri
 
-_UNKNOWN = "It is not recorded as seen, so that the next link to it, or an import, adds it: it was forgotten or forced."
+_UNKNOWN = (
+    "It is not recorded as seen, so that the next link to it, or an import, adds it: it was forgotten, forced, or lost "
+    "in a repair."
+)
 
 
 def explain(

@@ -348,11 +348,10 @@ class JobOperator:
 
     def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
         """Return the outcomes of those audit entries that changed adjustments, as of the last commit."""
-        from budgetfrontier.reports.adjustment_outcomes import outcome_of
+        from budgetfrontier.reports.adjustment_outcomes import outcomes_of
 
         with self.reader.view() as view:
-            found = {row.id: outcome_of(view, row.entry, time.time()) for row in rows}
-        return {name: one for name, one in found.items() if one is not None}
+            return outcomes_of(view, {row.id: row.entry for row in rows}, time.time())
 
     def in_progress(self) -> str:
         """Return the command in progress, its progress, and what goes on with it if no process does, in words."""
@@ -514,7 +513,7 @@ class JobOperator:
         from budgetfrontier.reports import dry_runs
 
         args = command.args
-        if command.op in dry_runs.OF_ADJUSTMENTS:
+        if command.op in (*dry_runs.OF_ADJUSTMENTS, "undo"):
             with self._counted() as view:
                 args = args | dry_runs.figures(view, command.op, args)
         self.close()  # a process cannot read and write one LMDB environment at once

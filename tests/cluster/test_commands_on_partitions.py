@@ -414,7 +414,7 @@ def test_what_followed_an_adjustment_is_told_of_all_partitions(cli: Cli, at_rest
     assert row["effect"]["promised"]["revived_count"] == 12 and row["effect"]["promised"]["uris"] == 78
     assert (row["outcome"]["queues"], row["outcome"]["spent"], row["outcome"]["retired_before"]) == (12, 0, 12)
     code, out, _ = cli("audit", row["id"], "--outcome")
-    assert code == 0 and "fetched 0 of 78 promised, spent 0 of 78 (without a maximum), " in out
+    assert code == 0 and "fetched 0 of the 78 promised, spent 0 of 78 (without a maximum), " in out
     assert cli("undo", row["id"])[0] == 0
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports import audit_sentences
-from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcome_of, sentence, summed
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcomes_of, sentence, summed
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.job_operator import JobOperator
 from tests.support import START, crawl, memory, on_disk, pages
@@ -17,7 +18,9 @@ from tests.support import START, crawl, memory, on_disk, pages
 def outcomes(f: Frontier, folder: Path, now: float) -> list[AdjustmentOutcome | None]:
     f.commit()
     with Reader(folder / "frontier") as reader, reader.view() as view:
-        return [outcome_of(view, entry, now) for entry in reader.audit()]
+        entries = reader.audit()
+        found = outcomes_of(view, {entry.id: entry for entry in entries}, now)
+        return [found.get(entry.id) for entry in entries]
 
 
 def test_spend_fetches_and_retirements_since_are_those_of_its_queues(tmp_path: Path) -> None:
@@ -72,7 +75,7 @@ def test_an_operator_keeps_what_a_dry_run_promises(tmp_path: Path) -> None:
         (row,) = operator.audit().rows
         found = operator.outcomes([row])[row.id]
     told = sentence(found, row.entry.effect)
-    assert "fetched 3 of 3 promised, spent 3 of 3 (at most 3 once more came), " in told
+    assert "fetched 3 of the 3 promised, spent 3 of 3 (up to 3 with URIs that come later), " in told
     assert ", 1 of 1 queue RETIRED, 1 before, 1 of these since" in told
 
 
@@ -91,7 +94,7 @@ def test_another_budget_of_waiting_queues_is_promised_too(tmp_path: Path) -> Non
     with on_disk(tmp_path, queue_total_budget=300) as f:
         f.schedule_many(pages("AB", 3))
     outcome, entry = told_after(tmp_path, {"match": "queue:a.test", "set": {"queue_total_budget": 20}})
-    assert "fetched 3 of 3 promised, spent 3 of 3 (at most 20 once more came)" in outcome
+    assert "fetched 3 of the 3 promised, spent 3 of 3 (up to 20 with URIs that come later)" in outcome
     assert "another budget for 1 queue not retired then, a spend of 3 on 3 URIs instead of" in entry
 
 
@@ -121,7 +124,63 @@ def test_a_promise_for_some_queues_says_for_how_many(tmp_path: Path) -> None:
         args: dict[str, Any] = {"match": "queues:a.test,b.test", "set": {"queue_total_budget": 9}}
         operator.apply(OperatorCommand("adjust", args, "me"))
         row = next(iter(operator.audit().rows))
-        assert " of 3 promised for 1 queue, " in sentence(operator.outcomes([row])[row.id], row.entry.effect)
+        assert " of the 3 promised for 1 queue, " in sentence(operator.outcomes([row])[row.id], row.entry.effect)
+
+
+def test_what_follows_the_end_of_an_adjustment_is_not_its_outcome(tmp_path: Path) -> None:
+    with on_disk(tmp_path, clock := ManualClock(START), queue_total_budget=1) as f:
+        f.schedule_many(pages("AB", 30))
+        crawl(f)  # two of each, then RETIRED
+        undone = f.adjust(match="host:a.test", queue_total_budget=4)
+        crawl(f)
+        clock.advance(3)
+        f.undo(undone.id)
+        replaced = f.adjust(match="queue:a.test", queue_total_budget=6)
+        crawl(f)
+        clock.advance(5)
+        last = f.adjust(match="queue:a.test", queue_total_budget=-1)
+        assert [one["id"] for one in last.replaced] == [replaced.id]
+        crawl(f)
+        taken = f.internals.apply(Command("withdraw", {"id": last.id}, "me", ""))
+        f.adjust(match="queue:b.test", queue_total_budget=-1)
+        crawl(f)
+        first, _, second, third, withdrawn, _ = outcomes(f, tmp_path, START + 90)
+        assert first is not None and second is not None and third is not None and withdrawn is not None
+        assert (first.fetched, first.spent, first.seconds, first.ended, first.ended_by) == (
+            3,
+            3,
+            3,
+            "undone",
+            undone.id + 1,
+        )
+        assert (first.retired, first.retired_again, first.retired_before) == (1, None, 1)
+        assert sentence(first, {}).startswith(
+            f"in 3s, until it was undone by {first.ended_by}, fetched 3, spent 3, 1 of 1 "
+        )
+        assert (second.fetched, second.seconds, second.ended, second.ended_by) == (2, 5, "replaced", last.id)
+        assert (third.fetched, third.ended, third.ended_by) == (23, "taken back", taken.id)
+        assert (withdrawn.fetched, withdrawn.ended) == (0, "")
+        f.undo(taken.id)
+        _, _, _, third, withdrawn, *_ = outcomes(f, tmp_path, START + 90)
+        assert third is not None and third.ended == "" and withdrawn is not None and withdrawn.ended == "undone"
+
+
+def test_an_operator_counts_for_an_undo_too(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.schedule_many(f"https://h{n}.test/" for n in range(1001))
+    args: dict[str, Any] = {"match": "domain:test", "set": {"queue_total_budget": 9}}
+    for op, given in (("adjust", args), ("undo", {"id": 1})):
+        with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+            entry = operator.apply(OperatorCommand(op, given, "me")).entry
+            assert entry is not None and entry.error is None
+    with on_disk(tmp_path) as f:
+        crawl(f)
+    with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+        undo, row = operator.audit().rows
+        assert undo.entry.args == {"id": 1}
+        assert "until it was undone by 2, fetched 0 of the 1,001" in sentence(
+            operator.outcomes([row])[row.id], row.entry.effect
+        )
 
 
 def test_outcomes_of_partitions_are_summed() -> None:
@@ -138,4 +197,4 @@ def test_an_adjustment_of_groups_that_are_gone_has_no_outcome() -> None:
         f.adjust(match="group:hosts", **{"group.total_budget": 5})  # type: ignore[arg-type]
         (entry,) = f.audit()
         view = f._tables.flushed()
-        assert outcome_of(view, entry, START) is not None
+        assert outcomes_of(view, {entry.id: entry}, START)

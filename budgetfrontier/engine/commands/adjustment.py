@@ -19,6 +19,7 @@ from budgetfrontier.engine.commands.survey import (
     change_without,
     effect_of,
     is_uniform,
+    standing,
     survey,
     survey_of,
     values_of_none,
@@ -31,11 +32,13 @@ from budgetfrontier.settings.matching import GROUP, Match, parse_match, spelling
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.meta import write_settings
+from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.uri_values import expand, label_of, short_url
 
 COUNTED = 1000
 """The most queues of a frontier that a change counts by itself: some milliseconds."""
 _survey: Callable[[Any], Survey] = converter(Survey)
+_sums: Callable[[Any], dict[str, int]] = converter(dict[str, int])
 
 
 class Promise(msgspec.Struct, kw_only=True):
@@ -263,9 +266,9 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     tables, match = kernel.tables, change.match
     named = _named(kernel, match) if match.keys else None
     if named is not None:
-        found, standing = named
+        found, sums = named
         of_named = survey_of(found, change, now, unknown=unknown_keys(match, tables.queues.look_up))
-        return effect_of(of_named) | {"then": standing.then()}
+        return effect_of(of_named) | {"then": sums.then()}
     if kernel.counters.queues <= COUNTED:
         return effect_of(survey(tables.flushed(), change)) | {"as_of": now}
     counted = None if given is None else _survey(given)
@@ -286,12 +289,42 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
     return effect_of(counted) | figures | {"ungrouped": counted.matched}
 
 
+def standing_of(kernel: Kernel, entry: AuditEntry, given: Any) -> dict[str, int]:
+    """Return what the queues of a change of the adjustments have come to: of few as counted here, of many as given."""
+    in_force, tables, override = kernel.tables.in_force, kernel.tables, override_of(entry)
+    if override is None:
+        return {}
+    try:
+        match, _ = sheets.concerned(in_force.settings, in_force.adjustments, override, in_force.grouping)
+    except FrontierError:  # its sheet or group is gone
+        return {}
+    named = _named(kernel, match) if match.keys else None
+    if named is not None:
+        return named[1].then()
+    if kernel.counters.queues <= COUNTED:
+        return standing(tables.flushed(), match, since=0)[0].then()
+    return {} if given is None else _sums(given)
+
+
+def override_of(entry: AuditEntry) -> Override | None:
+    """Return the adjustment that an entry has made, or taken back; None for another entry."""
+    one: dict[str, Any] = entry.effect.get("withdrawn") or entry.args
+    if entry.error or entry.command not in ("adjust", "withdraw"):
+        return None
+    return Override(one["match"], one["set"])
+
+
+def check_sums(given: Any) -> None:
+    """Raise for what queues have come to that is none."""
+    _sums(given)
+
+
 def _named(kernel: Kernel, match: Match) -> tuple[list[tuple[str, str, str | None]], QueueSums] | None:
     """Return URL, key and label of the queues that a match names, and what these have come to.
 
     None if the URL of one is not in its record.
     """
-    tables, standing = kernel.tables, QueueSums()
+    tables, sums = kernel.tables, QueueSums()
     found: list[tuple[str, str, str | None]] = []
     for key in spellings(match.keys):
         queue = tables.queues.look_up(key)
@@ -301,6 +334,6 @@ def _named(kernel: Kernel, match: Match) -> tuple[list[tuple[str, str, str | Non
         url = short_url(head[1]) if head else queue.last_enqueued
         if not url:
             return None
-        standing.add(queue)
+        sums.add(queue)
         found.append((expand(url, key), key, label_of(head[1]) if head else None))
-    return found, standing
+    return found, sums

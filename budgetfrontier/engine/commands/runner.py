@@ -23,7 +23,7 @@ from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
 STEP = 500  # URIs or dead letters: some milliseconds
 STARTS = 3
 """The number of processes that may die while applying a command before it is abandoned."""
-IN_EFFECT = frozenset(("survey", "promised"))
+IN_EFFECT = frozenset(("survey", "promised", "then"))
 """Arguments that the audit has as a part of the effect."""
 OVERTAKING = frozenset(("pause", "terminate"))
 """Commands that do not wait until a long one is done."""

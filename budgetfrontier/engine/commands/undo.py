@@ -12,7 +12,7 @@ from typing import Any
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
-from budgetfrontier.engine.commands.adjustment import edit
+from budgetfrontier.engine.commands.adjustment import check_sums, edit, standing_of
 from budgetfrontier.engine.commands.queue_commands import restore
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.commands.undo_checks import (
@@ -34,6 +34,8 @@ from budgetfrontier.storage.records import AuditEntry, Progress
 def check(args: dict[str, Any]) -> None:
     """Raise for an undo that could not be applied."""
     int(args["id"])
+    if args.get("then") is not None:
+        check_sums(args["then"])
 
 
 def start(args: dict[str, Any]) -> Progress:
@@ -59,7 +61,7 @@ def step(
         elif is_of_many(entry, command):
             begun = undo_queues.start(entry, command)
         else:
-            progress.effect = {"command": command, **_at_once(kernel, entry, command, force, now)}
+            progress.effect = {"command": command, **_at_once(kernel, entry, command, args, now)}
             return True
         progress.at, progress.effect = begun.at, begun.effect
     if "restored" in progress.effect:
@@ -76,9 +78,11 @@ def discard(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     return restoring.discard(kernel, *find(kernel.tables.env.view(), int(args["id"]), "discard"))
 
 
-def _at_once(kernel: Kernel, entry: AuditEntry, command: str, force: bool, now: float) -> dict[str, Any]:
+def _at_once(kernel: Kernel, entry: AuditEntry, command: str, args: dict[str, Any], now: float) -> dict[str, Any]:
+    force = bool(args.get("force"))
     if command in ADJUSTING:
-        return _undo_adjusting(kernel, entry, force, now)
+        then = standing_of(kernel, entry, args.get("then"))
+        return _undo_adjusting(kernel, entry, force, now) | ({"then": then} if then else {})
     if command in RETIRING | WAITING | PACING:
         return _undo_queue(kernel, entry, command, force, now)
     if command in PAUSING:

@@ -245,7 +245,7 @@ def test_explain_asks_the_log_where_the_frontier_does_not_know_what_was_seen(
     assert told in cli("explain", tmp_path, "http://a9.test/").out
     if duplicates == "bloom":
         assert cli("verify", tmp_path, "--repair").code in (0, 1)
-        assert codes(tmp_path, cli, "http://a1.test/") == ("never", ["fetched"])
+        assert codes(tmp_path, cli, "http://a1.test/") == ("blocked", ["fetched"])
         assert codes(tmp_path, cli, "http://a9.test/")[1] == ["never-scheduled"]
 
 

@@ -174,7 +174,7 @@ def test_what_has_followed_an_adjustment_is_with_its_entry(job: Path) -> None:
     ((_, _, body),) = asked(job, f"/jobs/job/audit?outcome=true&id={entry.id}")
     (row,) = msgspec.json.decode(body, type=Listing[AuditItem]).rows
     assert row.outcome is not None and (row.outcome.queues, row.outcome.fetched) == (1, 0)
-    assert "fetched 0 of 2 promised" in row.followed
+    assert "fetched 0 of the 2 promised" in row.followed
 
 
 def test_alerts_say_which_sinks_were_told(job: Path) -> None:

@@ -206,8 +206,8 @@ def test_dry_runs_of_import_and_forget_tell_what_then_happens(job: Path) -> None
     effects = called(job, act)
     assert effects[0] == effects[1] == {"added": 1, "duplicate": 3, "full": 0, "invalid": 0, "reasons": {}}
     counts = [{name: one[name] for name in ("forgotten", "waiting", "unknown")} for one in effects[2:4]]
-    assert counts == [{"forgotten": 3, "waiting": 0, "unknown": 0}] * 2
-    assert effects[4] == effects[5] and effects[5]["added"] == 3
+    assert counts == [{"forgotten": 1, "waiting": 3, "unknown": 0}] * 2
+    assert effects[4] == effects[5] and effects[5]["added"] == 1
 
 
 def test_a_simulation_changes_nothing_and_its_result_is_asked_for(job: Path) -> None:
