@@ -14,6 +14,7 @@ from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.reports.queue_sample import spread
 from budgetfrontier.rules import queue_answers, trap_evidence
+from budgetfrontier.rules.trap_dates import far_years
 from budgetfrontier.rules.trap_evidence import Evidence, QueueNumbers
 from budgetfrontier.rules.trap_urls import LEAST, url_signs
 from budgetfrontier.storage.view import View
@@ -56,11 +57,12 @@ def suspects(
     `test` tells which queues count, None: all of them. The URIs of `read` queues are read.
     """
     queues = view.compact_queues() if test is None else filter(test, view.stored_queues())
-    numbered = ((trap_evidence.interest(_numbers(queue)), queue.id) for queue in queues)
+    is_far = far_years(now).search
+    numbered = ((trap_evidence.interest(_numbers(queue, is_far)), queue.id) for queue in queues)
     chosen = nlargest(_LOOKED_AT * read, (one for one in numbered if one[0] > 0))
     if len(chosen) > read:
         records = (view.queue_by_id(queue_id) for _, queue_id in chosen)
-        chosen = nlargest(read, ((trap_evidence.interest(numbers_of(view, one)), one.id) for one in records))
+        chosen = nlargest(read, ((trap_evidence.interest(numbers_of(view, one, now)), one.id) for one in records))
     found = (suspect(view, view.queue_by_id(queue_id), now) for _, queue_id in chosen)
     named = sorted((one for one in found if one is not None), key=order)
     return named if limit is None else named[:limit]
@@ -71,9 +73,10 @@ def order(suspect: Suspect) -> tuple[float, int, str]:
     return -suspect.score, -suspect.queued, suspect.queue
 
 
-def numbers_of(view: View, queue: QueueRecord) -> QueueNumbers:
+def numbers_of(view: View, queue: QueueRecord, now: float) -> QueueNumbers:
     """Return the numbers of a queue from which the evidence of a trap is computed."""
-    numbers, history, answers = _numbers(queue), view.history(queue.id), view.answers(queue.id)
+    numbers = _numbers(queue, far_years(now).search)
+    history, answers = view.history(queue.id), view.answers(queue.id)
     if history is not None:
         numbers = numbers._replace(pages=history.success, links=history.links, novel=history.novel)
     if answers is not None and queue_answers.is_known(answers):
@@ -81,19 +84,22 @@ def numbers_of(view: View, queue: QueueRecord) -> QueueNumbers:
     return numbers
 
 
-def _numbers(queue: QueueRecord) -> QueueNumbers:
-    return QueueNumbers(queue.queued, queue.charges, queue.average_cost)
+def _numbers(queue: QueueRecord, is_far: Callable[[str], object]) -> QueueNumbers:
+    numbers = QueueNumbers(queue.queued, queue.charges, queue.average_cost)
+    if 0 < queue.queued < LEAST and queue.charges >= trap_evidence.FINISHED and is_far(queue.last_leased):
+        return numbers._replace(is_far=True)
+    return numbers
 
 
 def suspect(view: View, queue: QueueRecord, now: float) -> Suspect | None:
     """Return a queue with the evidence against it, None if that is too weak."""
-    urls = [item.uri.url for item in spread(view, queue, SAMPLE)]
-    signs = url_signs(urls, now) if len(urls) >= LEAST else []
-    evidence = trap_evidence.by_urls(signs) + trap_evidence.by_numbers(numbers_of(view, queue))
+    found = [item.uri for item in spread(view, queue, SAMPLE)]
+    evidence = trap_evidence.by_urls(url_signs(found, now)) + trap_evidence.by_numbers(numbers_of(view, queue, now))
     score = trap_evidence.score(evidence)
     if score < trap_evidence.SUSPICIOUS:
         return None
-    patterns = [f"{one.pattern} {one.urls / len(urls):.0%}" for one in path_patterns(urls, _PATTERNS)]
+    common = path_patterns((uri.url for uri in found), _PATTERNS)
+    patterns = [f"{one.pattern} {one.urls / len(found):.0%}" for one in common]
     return Suspect(
         queue=queue.queue,
         state=queue.state,

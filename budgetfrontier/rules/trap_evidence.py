@@ -17,6 +17,7 @@ SUSPICIOUS: Final = 0.5
 FINISHED: Final = 20
 """Attempts that a queue must have ended before its growth counts: at its first pages, every site grows."""
 _GROWTH = 4.0  # URIs held for each one finished, from which on more of them say no more
+_FAR = 40.0  # more than the growth of most queues comes to
 
 
 class QueueNumbers(NamedTuple):
@@ -33,6 +34,8 @@ class QueueNumbers(NamedTuple):
     novel: float | None = None
     repeated: float | None = None
     """The share of its last contents that were the same as another one; None if too few are known."""
+    is_far: bool = False
+    """Whether it holds few URIs, many are finished, and the URL leased last has a year after the next one."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -98,7 +101,8 @@ def score(evidence: Sequence[Evidence]) -> float:
 def interest(numbers: QueueNumbers) -> float:
     """Return how much the URIs of a queue are worth being read: those of the most interesting queues are.
 
-    A trap still holds several URIs for each one finished when many are; so does a large archive. Too few say nothing.
+    A trap still holds several URIs for each one finished when many are; so does a large archive. Too few say nothing,
+    but for the calendar that leads from each month to the next, and holds one.
 
     >>> interest(QueueNumbers(120, 40)) > interest(QueueNumbers(300, 1)) > interest(QueueNumbers(9, 400))
     True
@@ -107,7 +111,7 @@ def interest(numbers: QueueNumbers) -> float:
         return 0.0
     repeated = 10.0 * (numbers.repeated or 0.0)
     if numbers.queued < LEAST:
-        return repeated + 0.01 * min(numbers.finished, 100)
+        return repeated + 0.01 * min(numbers.finished, 100) + _FAR * numbers.is_far
     growth = min(numbers.queued / max(numbers.finished, 1), _GROWTH)
     novel = 0.5 if numbers.novel is None else numbers.novel
     growing = (0.2 + novel) * growth * log2(2 + min(numbers.finished, numbers.queued))

@@ -1,4 +1,4 @@
-"""Signs of a crawler trap in URLs: in a sample of the pending URIs of one queue.
+"""Signs of a crawler trap in URLs: in a sample of the pending URIs of one queue, and the pages they were found on.
 
 Each sign is a regular expression of its host, and counts the URLs of the sample in which that is found: the rule that
 an operator is offered rejects just the URLs that the sign names.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from budgetfrontier.core import uris
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.patterns import Pattern
+from budgetfrontier.rules import trap_dates
 
 LEAST = 10
-"""A sign needs so many URLs: fewer may be chance."""
+"""A sign needs so many URLs: fewer may be chance, unless they are at the end of a long chain of links."""
+CHAIN = 12
+"""Links from a seed on after which a chain is long."""
 _LONGEST = 1000  # characters of a URL that are looked at
 _GIVEN_UP = 3  # searches that took too long, after which a sign is not looked for: hostile URLs make them
 _SEGMENTS = 40  # of a path
@@ -40,6 +43,9 @@ class _Url(NamedTuple):
     path: str
     segments: tuple[str, ...]
     arguments: list[tuple[str, str]]
+    via: str
+    """The page that it was found on; "" if that is unknown."""
+    hops: int
 
 
 class _HostUrls(NamedTuple):
@@ -47,9 +53,14 @@ class _HostUrls(NamedTuple):
 
     head: str
     urls: list[_Url]
+    few: bool
+    """Whether they are less than LEAST, all that the queue holds, and at the end of a long chain of links."""
 
     def sign(self, code: str, text: str, pattern: str, *, least_share: float, least: int = LEAST) -> UrlSign | None:
-        """Return the sign of the URLs that a pattern matches, if they are enough."""
+        """Return the sign of the URLs that a pattern matches, if they are enough: of few, half."""
+        if self.few:
+            text += f", after a chain of {max(url.hops for url in self.urls):,} links"
+            least, least_share = 1, 0.5
         compiled, found = Pattern(pattern), list[str]()
         for one in self.urls:
             if compiled.search(one.href):
@@ -62,22 +73,33 @@ class _HostUrls(NamedTuple):
         return UrlSign(code, share, f"{len(found):,} of {len(self.urls):,} URLs {text}", found[-1], pattern)
 
 
-def url_signs(urls: Iterable[str], now: float) -> list[UrlSign]:
-    """Return the signs in a sample of hrefs, those of the host with the most of them. O(URLs), about 30 us each.
+def url_signs(found: Sequence[CrawlUri], now: float) -> list[UrlSign]:
+    """Return the signs in a sample of URIs, those of the host with the most of them. O(URIs), about 30 us each.
 
-    >>> [sign.code for sign in url_signs([f"http://a.test/calendar/{y}/04" for y in range(2027, 2057)], 1.7e9)]
+    >>> found = [CrawlUri(f"http://a.test/calendar/{year}/04") for year in range(2027, 2057)]
+    >>> [sign.code for sign in url_signs(found, 1.7e9)]
     ['future-dates']
     """
     hosts: defaultdict[str, list[_Url]] = defaultdict(list)
-    for href in urls:
-        site, path, query = uris.split(href[:_LONGEST])
-        segments = tuple(filter(None, path.split("/", _SEGMENTS)))
+    for uri in found:
+        href = uri.url[:_LONGEST]
+        site, path, query = uris.split(href)
         pairs = [] if not query else [argument.partition("=") for argument in query.split("&", _SEGMENTS)]
-        url = _Url(href[:_LONGEST], path, segments, [(name, value) for name, _, value in pairs])
-        hosts[site.partition("://")[2]].append(url)
-    samples = (_HostUrls(f"^https?://{re.escape(host)}", found) for host, found in hosts.items() if len(found) >= LEAST)
-    found = ([sign for look in _LOOKS for sign in look(sample, now)] for sample in samples)
-    return max(found, key=lambda signs: sum(sign.share for sign in signs), default=[])
+        arguments = [(name, value) for name, _, value in pairs]
+        via = (uri.via or "")[:_LONGEST]
+        hosts[site.partition("://")[2]].append(_Url(href, path, _split(path), arguments, via, len(uri.hops)))
+    few = len(found) < LEAST
+    samples = (
+        _HostUrls(f"^https?://{re.escape(host)}", urls, few)
+        for host, urls in hosts.items()
+        if (max(url.hops for url in urls) >= CHAIN if few else len(urls) >= LEAST)
+    )
+    signs = ([sign for look in (_OF_FEW if few else _LOOKS) for sign in look(sample, now)] for sample in samples)
+    return max(signs, key=lambda several: sum(sign.share for sign in several), default=[])
+
+
+def _split(path: str) -> tuple[str, ...]:
+    return tuple(filter(None, path.split("/", _SEGMENTS)))
 
 
 # -- segments
@@ -85,7 +107,7 @@ def url_signs(urls: Iterable[str], now: float) -> list[UrlSign]:
 
 def _repeated(sample: _HostUrls, now: float) -> Iterator[UrlSign]:
     """Yield the sign of paths such as /a/b/a/b, or with the same segment three times: links relative to their page."""
-    if sum(_repeats(one.segments) for one in sample.urls) < LEAST:
+    if sum(_repeats(one.segments) for one in sample.urls) < (1 if sample.few else LEAST):
         return
     twice = r"(/[^/?]*[A-Za-z%][^/?]*/[^?]*?[^/?])\1(?:[/?]|$)"
     thrice = r"(/[^/?]*[A-Za-z%][^/?]*)(?=/)[^?]*?\2(?=/)[^?]*?\2(?:[/?]|$)"
@@ -199,6 +221,8 @@ class _Token(NamedTuple):
     token: str
     rest: str
     random: bool
+    renewed: bool | None = None
+    """Whether the page that it was found on has another id there; None if that is unknown."""
 
 
 def _sessions(sample: _HostUrls, now: float) -> Iterator[UrlSign]:
@@ -221,13 +245,18 @@ def _are_sessions(kind: str, tokens: Sequence[_Token]) -> bool:
     """Return whether ids are those of sessions.
 
     By a name that sessions have, if three pages or more have ids that look random; an argument of numbers has to come
-    with the same pages again. Without a name, a dozen pages have to come three times each on average.
+    with the same pages again. Without a name, half a dozen pages have to come three times each on average, half of them
+    found on pages with other ids; a dozen, where the pages that they were found on are unknown.
     """
     ids, pages = {one.token for one in tokens}, {one.rest for one in tokens}
     if len(ids) < 8 or len(pages) < 3:
         return False
     if kind == "at":
-        return len(pages) >= 12 and len(tokens) >= 3 * len(pages)
+        known = [one.renewed for one in tokens if one.renewed is not None]
+        are_known = len(known) >= len(tokens) / 2
+        if len(tokens) < 3 * len(pages) or (are_known and sum(known) < len(known) / 2):
+            return False
+        return len(pages) >= (6 if are_known else 12)
     if sum(one.random for one in tokens) >= 0.9 * len(tokens):
         return True
     return kind == "argument" and len(tokens) >= 2 * len(pages)
@@ -246,8 +275,17 @@ def _tokens(url: _Url) -> Iterator[_Token]:
             yield _Token(place, inline["id"], _without(url.href, inline["id"]), _is_random(inline["id"]))
         elif _is_random(segment):
             place = ("below", before) if _SESSION.search(before) else ("at", str(number))
-            yield _Token(place, segment, _without(url.href, segment), random=True)
+            rest = _without(url.href, segment)
+            yield _Token(place, segment, rest, random=True, renewed=_is_renewed(url.via, number, segment))
         before = segment
+
+
+def _is_renewed(via: str, number: int, token: str) -> bool | None:
+    """Return whether a page has another id in its path at the place of one; None if the page is unknown."""
+    if not via:
+        return None
+    segments = _split(uris.split(via)[1])
+    return number < len(segments) and segments[number] != token and _is_random(segments[number])
 
 
 def _without(href: str, token: str) -> str:
@@ -283,86 +321,40 @@ def _pattern_at(kind: str, name: str) -> str:
 
 # -- dates
 
-_YEAR_NAME = re.compile(r"(?:year|yr|jahr|annee|ano|anno|y)=$", re.IGNORECASE)
-_CALENDAR = re.compile(r"calend|kalender|agenda|event|month|week|year|date", re.IGNORECASE)
-_MONTH = re.compile(r"[-_./](?:0?[1-9]|1[0-2])(?!\d)")
-_COMPACT = re.compile(r"[12]\d{3}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?")
-_DELIMITERS = "/?&="
-_NUMBER = "\0"
-_MOST_SLOTS = 3
 _LEAST_DATES = 5  # in the future: few pages link to any, and a calendar holds few at a time
-_NUMBERS = 6  # of one URL
 
 
 def _future(sample: _HostUrls, now: float) -> Iterator[UrlSign]:
-    """Yield the sign of dates after the end of next year, which an archive has none of, and a calendar without end.
+    """Yield the sign of dates after the end of next year, where each leads to the next: a calendar without end.
 
-    A number is the year of a date if the text before it, without the digits, has dates in nine of ten URLs: ids of four
-    digits go on beyond the years.
+    An archive of forecasts has such dates as well, but leads to them from its index.
     """
-    limit = datetime.fromtimestamp(now, UTC).year + 2
-    year = f"{_years_from(limit)}(?:\\d\\d)?(?:\\d\\d)?(?!\\d)"
-    has_one = re.compile(rf"(?<!\d){year}").search
-    if sum(has_one(url.href, 8) is not None for url in sample.urls) < _LEAST_DATES:
+    limit, has_one = trap_dates.first_far_year(now), trap_dates.far_years(now).search
+    ahead = [url for url in sample.urls if has_one(url.href, 8) is not None]
+    if len(ahead) < (1 if sample.few else _LEAST_DATES) or _are_of_an_index(ahead, limit):
         return
-    totals, dates, far = Counter[str](), Counter[str](), Counter[str]()
-    for url in sample.urls:
-        start = url.href.find("/", 8)
-        for found in list(_DIGITS.finditer(url.href, start))[:_NUMBERS]:
-            slot = _slot(url.href, start, found.start())
-            totals[slot] += 1
-            if _is_date(url.href, found):
-                dates[slot] += 1
-                far[slot] += int(found[0][:4]) >= limit
-    slots = [slot for slot, count in far.most_common(_MOST_SLOTS) if count and dates[slot] >= 0.9 * totals[slot]]
-    if not slots:
-        return
-    places = "|".join(_place(slot) for slot in slots)
-    pattern = f"{sample.head}(?:{places}){year}"
-    text = f"are of {limit} or later"
-    yield from _some(sample.sign("future-dates", text, pattern, least_share=0.15, least=_LEAST_DATES))
+    places = trap_dates.slots((url.href for url in sample.urls), limit)
+    if places:
+        pattern = f"{sample.head}(?:{'|'.join(places)}){trap_dates.far_year(limit)}"
+        text = f"are of {limit} or later"
+        yield from _some(sample.sign("future-dates", text, pattern, least_share=0.15, least=_LEAST_DATES))
 
 
-def _slot(href: str, start: int, end: int) -> str:
-    """Return what is before a number, without digits: the last segment, or the name of the argument."""
-    text = href[start:end]
-    if text[-1:] not in _DELIMITERS:
-        return ""
-    begin = max(text.rfind(one, 0, -1) for one in _DELIMITERS) + 1
-    return _DIGITS.sub(_NUMBER, text[begin:]) if begin else "^/"
+def _are_of_an_index(urls: Sequence[_Url], limit: int) -> bool:
+    """Return whether URLs of far dates, all but one of fifty, were found on other pages than those of such dates.
 
-
-def _place(slot: str) -> str:
-    """Return the regular expression of a slot, behind the host."""
-    if slot == "^/":
-        return "/"
-    words = r"\d+".join(map(re.escape, slot.split(_NUMBER)))
-    return f"/(?:.*[/?&])?{words}"
-
-
-def _is_date(href: str, found: re.Match[str]) -> bool:
-    """Return whether a number is the year of a date, or a date."""
-    digits, before = found[0], href[: found.start()]
-    if len(digits) == 4 and "1000" <= digits <= "2999":
-        if _MONTH.match(href, found.end()) or _YEAR_NAME.search(before):
-            return True
-        return _CALENDAR.search(before, before.find("/", 8)) is not None
-    return len(digits) in (6, 8) and _COMPACT.fullmatch(digits) is not None
-
-
-def _years_from(year: int) -> str:
-    """Return a regular expression of the years from one on, to 9999.
-
-    >>> _years_from(2028)
-    '(?:202[8-9]|20[3-9]\\\\d|2[1-9]\\\\d\\\\d|[3-9]\\\\d\\\\d\\\\d)'
+    Pages of days are found on that of their month: they count where a long chain of links led there. Where the pages
+    that most were found on are unknown, the answer is no.
     """
-    text, parts = str(year), list[str]()
-    for place in range(3, -1, -1):
-        least = int(text[place]) + (place < 3)
-        if least <= 9:
-            digit = f"[{least}-9]" if least < 9 else "9"
-            parts.append(text[:place] + digit + r"\d" * (3 - place))
-    return f"(?:{'|'.join(parts)})"
+    dates = [(url, far) for url in urls if (far := trap_dates.far_date(url.href, limit))]
+    known = [_is_led_to(url, far, limit) for url, far in dates if url.via]
+    return len(known) > 0 and 2 * len(known) >= len(dates) and sum(known) <= 0.02 * len(known)
+
+
+def _is_led_to(url: _Url, far: Sequence[str], limit: int) -> bool:
+    """Return whether a URL was found on the page of another far date, or on one of its own after a long chain."""
+    before = trap_dates.far_date(url.via, limit)
+    return bool(before) and (url.hops >= CHAIN or any(one != other for one, other in zip(before, far, strict=False)))
 
 
 def _some(sign: UrlSign | None) -> list[UrlSign]:
@@ -377,3 +369,5 @@ _LOOKS: tuple[Callable[[_HostUrls, float], Iterator[UrlSign]], ...] = (
     _future,
     _deep,
 )
+_OF_FEW: tuple[Callable[[_HostUrls, float], Iterator[UrlSign]], ...] = (_repeated, _future)
+"""Those that one URL shows, at the end of a long chain of links."""

@@ -1,4 +1,4 @@
-"""Sites made for tests of traps: three traps as public reports describe them, and honest archives that resemble them.
+"""Sites made for tests of traps: ones that public reports and operators describe, and archives that resemble them.
 
 Each is a function of a path, and of the number of requests so far, to the links of the page.
 """
@@ -132,6 +132,61 @@ def wiki(path: str, request: int) -> list[str]:
     return [*others, *old, *views, f"/index.php?title={title}&action=history&limit=50&offset={seed}"]
 
 
+def next_month(path: str, request: int) -> list[str]:
+    """A calendar that leads from each month to the next alone, and to three days: it is crawled as fast as it grows."""
+    year, month = _month(path)
+    days = [f"/ev/{year}/{month:02d}/{day:02d}" for day in range(1, 4)]
+    return [] if path.startswith("/ev/") else [f"/cal?y={year + month // 12}&m={month % 12 + 1}", *days]
+
+
+def one_link(path: str, request: int) -> list[str]:
+    """A calendar whose pages have one link each: its queue never holds more than one."""
+    year, month = _month(path)
+    return [f"/cal?y={year + month // 12}&m={month % 12 + 1}"]
+
+
+def _month(path: str) -> tuple[int, int]:
+    arguments = path.partition("?y=")[2].partition("&m=")
+    return (int(arguments[0]), int(arguments[2])) if arguments[0] else (2026, 11)
+
+
+def letter_sessions(path: str, request: int) -> list[str]:
+    """A site with a new id of a session in the paths of all links, behind a letter: thirty pages are all it has."""
+    token = hashlib.md5(str(request).encode(), usedforsecurity=False).hexdigest()[:16]
+    number = int(path.rpartition("/item/")[2] or 0) if "/item/" in path else 0
+    return [f"/s{token}/item/{(number + step) % 30}" for step in range(1, 5)]
+
+
+def forecasts(path: str, request: int) -> list[str]:
+    """An archive of climate data with its forecasts, to the year 2100: all of it is linked from one page."""
+    if path.startswith("/data/"):
+        return ["/", path.replace("tmin", "tmax")]
+    months = [(year, month) for year in range(1900, 2101) for month in range(1, 13)]
+    return [f"/data/{year}/{month:02d}/{kind}" for year, month in months for kind in ("tmin", "tmax")]
+
+
+def indexed_forecasts(path: str, request: int) -> list[str]:
+    """The same with an index of each year, and links from each month to the next."""
+    parts = path.strip("/").split("/")
+    if parts == [""]:
+        return [f"/data/{year}/" for year in range(1900, 2101)]
+    if len(parts) == 2:
+        return [f"{path}{month:02d}/{kind}" for month in range(1, 13) for kind in ("tmin", "tmax")]
+    year, month = int(parts[1]), int(parts[2])
+    year, month = year + month // 12, month % 12 + 1
+    return ["/", f"/data/{year}/{month:02d}/{parts[3]}"] if year <= 2100 else ["/"]
+
+
+def library(path: str, request: int) -> list[str]:
+    """A digital library: 2,000 books under random ids, with the same numbers of pages in each."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "book":
+        return [f"/book/{parts[1]}/page/{number}" for number in range(1, 30)]
+    page = int(parts[1]) if len(parts) > 1 else 0
+    ids = (hashlib.md5(f"{page},{n}".encode(), usedforsecurity=False).hexdigest()[:16] for n in range(50))
+    return [*(f"/book/{one}/" for one in ids), *([f"/list/{page + 1}"] if page < 39 else [])]
+
+
 TRAPS: dict[str, Links] = {
     "calendar": calendar,
     "shop": shop,
@@ -140,5 +195,15 @@ TRAPS: dict[str, Links] = {
     "unnamed-sessions": unnamed_sessions,
     "relative": relative,
     "gone": gone,
+    "next-month": next_month,
+    "one-link": one_link,
+    "letter-sessions": letter_sessions,
 }
-HONEST: dict[str, Links] = {"newspaper": newspaper, "museum": museum, "wiki": wiki}
+HONEST: dict[str, Links] = {
+    "newspaper": newspaper,
+    "museum": museum,
+    "wiki": wiki,
+    "forecasts": forecasts,
+    "indexed-forecasts": indexed_forecasts,
+    "library": library,
+}

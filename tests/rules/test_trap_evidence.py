@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier.core import uris
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import trap_evidence
 from budgetfrontier.rules.trap_evidence import Evidence, QueueNumbers
@@ -46,7 +47,7 @@ urls = st.builds(
 
 
 def signs(paths: list[str]) -> list[str]:
-    return [one.code for one in url_signs([f"http://a.test{path}" for path in paths], NOW)]
+    return [one.code for one in url_signs([CrawlUri(f"http://a.test{path}") for path in paths], NOW)]
 
 
 @given(counts, counts, st.floats(0, 1e9), counts, st.none() | st.floats(0, 1e4), st.none() | st.floats(0, 1))
@@ -69,21 +70,22 @@ def test_more_evidence_never_lowers_the_score(scores: list[float]) -> None:
 
 
 @given(st.lists(urls, max_size=60))
-def test_rules_are_valid_and_reject_the_share_that_is_told(found: list[str]) -> None:
+def test_rules_are_valid_and_reject_the_share_that_is_told(drawn: list[str]) -> None:
     hrefs = []
-    for url in found:
+    for url in drawn:
         try:
             hrefs.append(uris.parse(url))
         except InvalidUrl:
             continue
-    for sign in url_signs(hrefs, NOW):
+    found_signs = url_signs([CrawlUri(href) for href in hrefs], NOW)
+    for sign in found_signs:
         assert 0 < sign.share <= 1 and sign.example in hrefs
         if sign.pattern:
             check_rule(f"regex:{sign.pattern}")
             assert not re.search(sign.pattern, "http://b.test" + sign.example.removeprefix("http://a.test"))
             if sign.code != "permuted-segments":  # whose rule rejects others of the same facets, too
                 assert sum(bool(re.search(sign.pattern, href)) for href in hrefs) / len(hrefs) == sign.share
-    for one in trap_evidence.by_urls(url_signs(hrefs, NOW)):
+    for one in trap_evidence.by_urls(found_signs):
         assert one.code == "depth" or one.score >= trap_evidence.SUSPICIOUS
 
 
@@ -131,9 +133,70 @@ def test_honest_paths_have_none(paths: list[str]) -> None:
 
 def test_the_host_with_most_signs_is_told_of_in_a_queue_of_several() -> None:
     """Queues by domain or address hold URLs of several hosts; the rule is about one of them."""
-    good = [f"http://b.test/{n}" for n in range(50)]
-    (sign,) = url_signs([*good, *(f"http://a.test/calendar/{year}/04" for year in range(2028, 2048))], NOW)
+    good = [CrawlUri(f"http://b.test/{n}") for n in range(50)]
+    (sign,) = url_signs([*good, *(CrawlUri(f"http://a.test/calendar/{year}/04") for year in range(2028, 2048))], NOW)
     assert sign.share == 1 and sign.pattern.startswith(r"^https?://a\.test")
+
+
+def found(path: str, via: str | None, hops: int = 3) -> CrawlUri:
+    return CrawlUri(f"http://a.test{path}", via=via and f"http://a.test{via}", hops="L" * hops)
+
+
+MONTHS = [(2028 + n // 12, 1 + n % 12) for n in range(30)]
+
+
+@pytest.mark.parametrize(
+    "uris_found",
+    [
+        [found(f"/cal/{y}/{m}/", "/") for y, m in MONTHS],
+        [found(f"/cal/{y}/{m}/", f"/cal/{y}/") for y, m in MONTHS],
+        [found(f"/cal/{y}-{m}-1", f"/cal?y={y}&m={m}") for y, m in MONTHS],
+        [found(f"/cal?m={m}&y={y}&kind=a", f"/cal?m={m}&y={y}&kind=b") for y, m in MONTHS],
+        [found(f"/cal/{y}/{m}/", f"/list?page={m}", 40) for y, m in MONTHS],
+        [found("/cal/2031/04/", None, 0)],
+        [found("/cal/2031/04/", "/cal/2031/03/", 11)],
+        [found("/cal/2031/04/", "/list?page=30", 30)],
+        [found("/cal/2027/04/", "/cal/2027/03/", 30)],
+        [found("/item/2931", "/item/2930", 30)],
+        [found(f"/book/{n // 10 * 2654435761:016x}a1/page/{n % 10}", "/list/1") for n in range(90)],
+        [found(f"/book/{n:04d}a1b2c3d4/page/{n % 10}", f"/book/{n:04d}a1b2c3d4/page/1") for n in range(90)],
+        [],
+    ],
+)
+def test_what_an_index_leads_to_has_none(uris_found: list[CrawlUri]) -> None:
+    assert url_signs(uris_found, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "uris_found"),
+    [
+        ("future-dates", [found(f"/cal/{y}/{m}/", f"/cal/{y}/{m - 1}/") for y, m in MONTHS]),
+        ("future-dates", [found(f"/cal?m={m}&y={y}", f"/cal?m={m - 1}&y={y}") for y, m in MONTHS]),
+        ("future-dates", [found(f"/cal/{y}{m:02d}02", f"/cal/{y}{m:02d}01") for y, m in MONTHS]),
+        ("future-dates", [found(f"/cal/{y}/{m}/1", f"/cal/{y}/{m}", 20) for y, m in MONTHS]),
+        ("future-dates", [found(f"/cal/{y}/{m}/", None, 0) for y, m in MONTHS]),
+        ("future-dates", [found("/cal/2031/04/", "/cal/2031/03/", 53)]),
+        ("future-dates", [found("/cal?date=2031-04-01", "/cal?date=2031-03-31", 400), found("/about", "/", 1)]),
+        ("repeated-segments", [found("/a/b/a/b/a/b/", "/a/b/a/b/", 12)]),
+        ("session-ids", [found(f"/v{n:04d}a1b2c3d4/p{n % 6}", f"/v{n - 1:04d}a1b2c3d4/p1") for n in range(40)]),
+        ("session-ids", [found(f"/v{n:04d}a1b2c3d4/p{n % 12}", None) for n in range(40)]),
+    ],
+)
+def test_what_leads_on_without_end_has_a_sign(code: str, uris_found: list[CrawlUri]) -> None:
+    (sign,) = url_signs(uris_found, NOW)
+    assert sign.code == code and sign.share >= 0.5
+
+
+def test_a_calendar_that_holds_one_uri_is_read_before_queues_that_grow() -> None:
+    one = trap_evidence.interest(QueueNumbers(1, 300, is_far=True))
+    assert one > trap_evidence.interest(QueueNumbers(1200, 300)) > trap_evidence.interest(QueueNumbers(1, 300))
+
+
+@pytest.mark.parametrize("via", ["", "x", "http://", "http://a.test", "///", "2031/04", "\ud800/2031/04", "a" * 5000])
+def test_any_text_may_be_the_page_that_a_uri_was_found_on(via: str) -> None:
+    paths = [*(f"/cal/{y}/{m}/" for y, m in MONTHS), *(f"/v{n:04d}a1b2c3d4/p{n % 12}" for n in range(40))]
+    for count in (1, len(paths)):
+        assert isinstance(url_signs([CrawlUri(f"http://a.test{path}", via=via) for path in paths[:count]], NOW), list)
 
 
 @pytest.mark.parametrize(
