@@ -17,6 +17,7 @@ from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, L
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.history import History
 from budgetfrontier.engine.opening import open_parts
+from budgetfrontier.reports.queue_sample import chosen_places
 from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.queue_answers import NONE
 from budgetfrontier.rules.simulation import (
@@ -102,7 +103,7 @@ class Remembered:
         self._read_answers(view)
         self.retries = Retries.of(base.max_retries, counters.retried, counters.given_up, trying)
         self._means = means = Means(self.retries)
-        sample = range(0, len(self._found), len(self._found) // _SAMPLED + 1)
+        sample = chosen_places(len(self._found), _SAMPLED, Random(1))
         for add in (means.add, means.add_growth):
             for queue_id in sample:
                 if (seen := self._seen(queue_id)) is not None:

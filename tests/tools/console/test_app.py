@@ -82,6 +82,17 @@ def test_a_queue_shows_its_money_its_settings_its_uris_and_its_history(job: Path
     assert "alice" in named and "not what we want" in named
 
 
+def test_uris_spread_over_a_queue_are_of_all_kinds_that_take_turns(tmp_path: Path) -> None:
+    """Every second URI of a hundred would be of one kind, and the first fifty of 99 are not all over it."""
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        for host, length in (("even.test", 100), ("odd.test", 99)):
+            frontier.schedule_many(f"http://{host}/{number}/kind{number % 2}" for number in range(length))
+    for host in ("even.test", "odd.test"):
+        spread = get(tmp_path / "job", f"/queue/{host}")[1].partition("50 URIs spread over the queue")[2]
+        assert "/kind0" in spread and "/kind1" in spread
+        assert f"http://{host}/9" in spread.replace(f"http://{host}/9/", "")
+
+
 def test_an_order_by_an_amount_comes_from_a_scan(job: Path) -> None:
     async def act(client: Client, console: Console) -> str:
         await (await client.get("/queues?sort=queued")).text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
 from typing import Any
@@ -10,7 +11,7 @@ from budgetfrontier.reports.cost_terms import cost_terms
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.operators import AdjustmentRow, CrawlOperator, NoSuchQueue
 from budgetfrontier.reports.path_patterns import path_patterns
-from budgetfrontier.reports.queue_sample import FOR_PATTERNS
+from budgetfrontier.reports.queue_sample import FOR_PATTERNS, chosen_places
 from budgetfrontier.reports.suggested_commands import raised_budget
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.grouping import patterns
@@ -57,9 +58,9 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
     changes = [Override(one.match, one.set) for one in adjustments]
     overrides, _ = sheets.layers(settings, changes)
     in_force = sheets.effective(settings, changes).for_uri(url or "http://none.invalid/", key, label)
-    step = max(len(sample) // SPREAD, 1)
     rows = [_with_terms(item, in_force) for item in head]
-    spread = sample[::step][:SPREAD] if queue.queued > HEAD else []
+    chosen = chosen_places(len(sample), SPREAD, random.Random(queue.id)) if queue.queued > HEAD else []
+    spread = [sample[place] for place in chosen]
     history = operator.audit(key=key, count=_HISTORY).rows
     return {
         "title": f"Queue {clean(key[:80])}",
