@@ -332,5 +332,5 @@ def kept(known: KnownUrls | None, guard: Guard) -> KnownUrls:
     guard.enter()
     if known is None:
         raise FrontierError("this frontier does not keep its URLs: set `frontier.keep_urls: true` when it is created")
-    guard.attempt(lambda: guard.kernel.catch_up(guard.now()))
+    guard.attempt(lambda: guard.kernel.lease_expiry.expire(guard.now()))
     return known

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, QueueState, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import link_table
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import MissingExtra, SettingsError
 from budgetfrontier.storage import group_listing, keys
 from budgetfrontier.storage.backup import compact
@@ -150,6 +152,34 @@ def test_a_domain_spends_what_its_in_degree_allows_and_an_epoch_revives_it() -> 
         queue = frontier.queue("a.test")
         assert queue is not None
         assert queue.state is QueueState.RETIRED
+        frontier.check()
+
+
+def test_only_a_lease_ends_an_epoch() -> None:
+    """What is asked about kept URLs, reported of them or done to them changes no budget."""
+    clock = ManualClock(START)
+    with opened(clock, keep_urls=True) as frontier:
+        frontier.schedule_many([*pages("a.test", 9), *pages("b.test", 4)])
+        frontier.snooze("b.test", until=START + 1000)
+        assert fetched(frontier) == ["a.test", "a.test"]
+        frontier.schedule(CrawlUri("https://a.test/0", via="https://c.test/"))
+        assert frontier.lease() == []
+        clock.advance(100)
+        waiting = frontier.find_url("https://b.test/0")
+        assert waiting is not None
+        internals = frontier.internals
+        assert internals.forget_urls([waiting.fingerprint]) == 1
+        assert len(internals.kept_urls()) == 12
+        assert internals.kept_totals() is not None
+        assert internals.fetched([(CrawlUri("https://b.test/1"), None)])
+        again = msgspec.msgpack.encode(CrawlUri("https://b.test/2", force=True))
+        assert internals.apply(Command("schedule", {"uris": [again], "in_place": True}, "me", "")).effect["added"] == 1
+        frontier.commit()
+        queue = frontier.queue("a.test")
+        assert queue is not None
+        assert queue.state is QueueState.RETIRED
+        assert frontier.next_ready_in() == 0
+        assert len(fetched(frontier)) == 4
         frontier.check()
 
 

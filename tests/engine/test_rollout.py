@@ -62,6 +62,17 @@ def test_queues_revive_a_part_at_a_time_in_the_order_of_retirement() -> None:
         frontier.check()
 
 
+def test_a_question_about_a_kept_url_revives_none() -> None:
+    with Frontier.open(":memory:", make_settings(queue_total_budget=0, keep_urls=True)) as frontier:
+        frontier.schedule_many(f"https://h{i:02}.test/{page}" for i in range(HOSTS) for page in "ab")
+        drain(frontier)
+        frontier.adjust(queue_total_budget=100)
+        assert frontier.find_url("https://h24.test/a") is not None
+        assert frontier.internals.kept_totals() is not None
+        assert retired(frontier) == HOSTS - 10
+        assert len(drain(frontier)) == HOSTS
+
+
 def test_a_crawl_is_not_over_while_queues_are_to_revive() -> None:
     with all_retired() as frontier:
         for i in range(10):

@@ -55,7 +55,7 @@ def schedule(
     """
     tally, batch = Tally(), _next(args, progress, limit)
     if args.get("in_place") and batch and kernel.put_again is not None:
-        kernel.catch_up(now)
+        kernel.lease_expiry.expire(now)
         _ask_policies(admitter, batch)
         for uri in filter(_is_forced, batch):
             tally.add(kernel.put_again(uri, now))
