@@ -181,10 +181,11 @@ class Job:
 
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
         frontier = self._folder / "frontier"
-        self._frontier = opened.enter_context(Frontier.open(frontier, self._settings, hooks=[self], program=CRAWL))
+        disks = [self._folder, self._folder / "logs", self._folder / "warcs"]
+        ours = Frontier.open(frontier, self._settings, hooks=[self], program=CRAWL, disks=disks)
+        self._frontier = opened.enter_context(ours)
         self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / CACHE)))
         self._outputs = written.enter_context(Outputs(self._folder, self._settings, cache=self._cache))
-        self._frontier.internals.watch_disks([self._folder, self._folder / "logs", self._folder / "warcs"])
         written.callback(self._sync_outputs_only)
         self._sync = self._sync_all
 

@@ -312,6 +312,12 @@ def folder(value: object) -> Path | None:
     return None if str(value) == ":memory:" else Path(value)
 
 
+def folders(values: Iterable[object]) -> list[Path]:
+    """Return the folders of `disks`."""
+    several(values, "folders")
+    return [one for value in values if (one := folder(value)) is not None]
+
+
 def not_opened(value: object, name: str) -> WrongType:
     """Return the error for a class that was called with `value`, where its `open` was meant."""
     given = f'"{value}"' if isinstance(value, str | os.PathLike) else "PATH"

@@ -23,23 +23,22 @@ WHO = "guard"
 class DiskGuard:
     """Looks at the disks in the opening, and then with the tick of a commit interval, at most every ten seconds."""
 
-    def __init__(self, guard: Guard, delivery: Delivery) -> None:
+    def __init__(self, guard: Guard, delivery: Delivery, folders: Iterable[Path] | None) -> None:
+        """`folders` are further ones, and left out of a look while they do not exist; None: never look."""
         self._guard = guard
         self._delivery = delivery
         env = guard.tables.env
-        self._folders: list[Path] = [] if env.memory or guard.replicated else [Path(env.path)]
+        never = folders is None or env.memory or guard.replicated
+        self._folders = [] if never else [Path(env.path), *(folders or ())]
         self._next_look = 0.0
-        guard.on_look = self.look
+        guard.on_look = self._look_if_due
 
-    def watch(self, folders: Iterable[Path]) -> None:
-        """Look at the disks of further folders, too; those that do not exist are left out at each look."""
-        self._folders += folders
-        self._next_look = 0.0
+    def _look_if_due(self) -> None:
+        if monotonic() >= self._next_look:
+            self.look()
 
     def look(self) -> None:
-        """Pause or resume the crawl if a look at the disks is due and calls for it."""
-        if monotonic() < self._next_look:
-            return
+        """Pause or resume the crawl if the disks call for it."""
         self._next_look = monotonic() + LOOK_EVERY
         guard, counters = self._guard, self._guard.kernel.counters
         guards = guard.tables.in_force.frontier.guards

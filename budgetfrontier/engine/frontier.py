@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from pathlib import Path
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
@@ -79,6 +80,7 @@ class Frontier:
         hooks: Sequence[object] = (),
         keep_leases: bool = False,
         replicated: bool = False,
+        disks: Iterable[Path] | None = (),
     ) -> None:
         if not isinstance(parts, opening.Parts):
             raise arguments.not_opened(parts, "Frontier")
@@ -88,7 +90,7 @@ class Frontier:
         self._guard = Guard(parts, clock or WallClock(), self._hooks, replicated=replicated)
         mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
         self._delivery = Delivery(self._guard, parts.commands, mailbox)
-        disk_guard = DiskGuard(self._guard, self._delivery)
+        self._disk_guard = DiskGuard(self._guard, self._delivery, disks)
         self._guard.watching = watch(self, parts.kernel.tables.env, mailbox)
         self._kernel = parts.kernel
         self._tables = parts.kernel.tables
@@ -112,9 +114,7 @@ class Frontier:
             self._kernel.put_again = self._known.put_again
         self._steering = Steering(self._guard, self._delivery)
         replica = Replica(self._guard, self._delivery) if replicated else None
-        self._internals = Internals(
-            self._guard, self._admitter, self._steering, disk_guard=disk_guard, known=self._known, replica=replica
-        )
+        self._internals = Internals(self._guard, self._admitter, self._steering, known=self._known, replica=replica)
         tables = self._tables
         of_tables = self._counters, tables, tables.leases, tables.future, tables.rotation
         self._of_lease = self._guard, self._kernel.turns, *of_tables
@@ -131,13 +131,16 @@ class Frontier:
         program: str | None = None,
         replicated: bool = False,
         suffix_list: str | None = None,
+        disks: Iterable[str | os.PathLike[str]] | None = (),
     ) -> Self:
         """Open the frontier in the folder `path`, or create it there; ":memory:" opens one that is not stored.
 
         `settings`, a Settings or a dict for `Settings.from_dict`, replace the stored ones (None: the stored ones, else
         the defaults); adjustments stay on top. Leases of a process that died are dropped and their URIs delivered
         again, unless `keep_leases`. `hooks` are objects whose methods, such as `on_finish`, the frontier calls.
-        `program` is the name of the opening program in reports and the history of runs (None: this program's). Raises
+        `program` is the name of the opening program in reports and the history of runs (None: this program's). `disks`
+        are folders besides `path` whose disks `guards.min_free` looks at (None: it does not even look at that one, for
+        a program that leases nothing). Raises
         FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and
         then has written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
 
@@ -151,19 +154,21 @@ class Frontier:
         program = this_program() if program is None else arguments.text(program, "program")
         keep_leases, replicated = arguments.flag(keep_leases, "keep_leases"), arguments.flag(replicated, "replicated")
         suffix_list = None if suffix_list is None else arguments.text(suffix_list, "suffix_list")
+        watched = None if disks is None else arguments.folders(disks)
         parts = opening.open_parts(
             folder, as_settings(settings), now=clock.time(), keep_leases=keep_leases, program=program,
             replicated=replicated, suffix_list=suffix_list,
         )  # fmt: skip
         try:
             frontier = cls(
-                parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases, replicated=replicated
-            )
+                parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases, replicated=replicated,
+                disks=watched,
+            )  # fmt: skip
         except BaseException:
             parts.kernel.tables.env.close()
             raise
         frontier._guard.operate(frontier._delivery.read_mailbox)
-        frontier._guard.operate(frontier._guard.on_look, changes=0)
+        frontier._guard.operate(frontier._disk_guard.look, changes=0)
         return frontier
 
     # -- URIs in

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from math import inf
-from pathlib import Path
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, KeptTotals, KeptUrl, Lease
@@ -13,7 +12,6 @@ from budgetfrontier.engine import arguments, known_urls, lease_by_queue, regulat
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.api_commands import Steering
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.engine.disk_guard import DiskGuard
 from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
 from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.regulation import Asked
@@ -37,7 +35,6 @@ class Internals:
         admitter: Admitter,
         steering: Steering,
         *,
-        disk_guard: DiskGuard,
         known: KnownUrls | None,
         replica: Replica | None,
     ) -> None:
@@ -46,7 +43,6 @@ class Internals:
         self._tables = guard.tables
         self._admitter = admitter
         self._steering = steering
-        self._disk_guard = disk_guard
         self._known = known
         self._replica = replica
 
@@ -138,11 +134,6 @@ class Internals:
         if not 0 <= own <= new <= links:
             raise ValueError(f"of {links} links, {new} cannot be new and {own} in the queue of the page")
         self._tables.history.linked(arguments.lease(lease, "note_links").id, links, new, own)
-
-    def watch_disks(self, folders: Iterable[Path]) -> None:
-        """Let `guards.min_free` hold for the disks of these folders, too, besides that of the frontier."""
-        self._guard.enter()
-        self._disk_guard.watch(folders)
 
     def postpone_commit(self, seconds: float) -> None:
         """Let the commit interval end in so many seconds; for a caller that syncs its own files meanwhile.

@@ -51,7 +51,7 @@ def steer(
     command = Command(op, args, who or whoami(), reason, line)
     if lock_holder(path) is None:
         try:
-            with Frontier.open(path, keep_leases=True, program=f"budgetfrontier {op}") as frontier:
+            with Frontier.open(path, keep_leases=True, program=f"budgetfrontier {op}", disks=None) as frontier:
                 return audit.check(frontier.internals.apply(command))
         except FrontierLocked:
             pass  # an engine has just started: it has a mailbox
@@ -101,7 +101,8 @@ def _apply_here(path: Path, number: int) -> AuditEntry | None:
     if lock_holder(path) is not None:
         return None
     try:
-        opened = Frontier.open(path, keep_leases=True, program="budgetfrontier (a command that was left)")
+        program = "budgetfrontier (a command that was left)"
+        opened = Frontier.open(path, keep_leases=True, program=program, disks=None)
         with opened as frontier, Reader(path) as reader:  # opening applies it
             while (entry := reader.answer(number)) is None and reader.in_progress() is not None:
                 frontier.commit()  # applies the next step of a long one

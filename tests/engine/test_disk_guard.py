@@ -10,8 +10,10 @@ import pytest
 
 from budgetfrontier import CrawlState, Frontier, Reader, Settings, SettingsError
 from budgetfrontier.engine import disk_guard
+from budgetfrontier.engine.remote import _apply_here, steer
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.rules.verdict import verdict
+from budgetfrontier.tools.cli import main
 from tests.crash.disks import PAGE, disk_or_skip
 from tests.support import START, make_settings, memory, on_disk, one, pages, post, whole
 
@@ -137,9 +139,8 @@ def test_without_the_setting_a_pause_for_the_disk_ends_at_the_opening(tmp_path: 
 
 def test_further_folders_count_once_they_exist(tmp_path: Path, disk: Disk) -> None:
     disk(warcs=1)
-    with on_disk(tmp_path, guards=GUARDS) as f:
+    with Frontier.open(tmp_path / "frontier", make_settings(guards=GUARDS), disks=[str(tmp_path / "warcs")]) as f:
         f.schedule_many(pages("a", 2))
-        f.internals.watch_disks([tmp_path / "warcs"])
         assert look(f) is CrawlState.RUNNING
         (tmp_path / "warcs").mkdir()
         assert look(f) is CrawlState.PAUSED
@@ -147,6 +148,39 @@ def test_further_folders_count_once_they_exist(tmp_path: Path, disk: Disk) -> No
             f"disk: 1 B free in {tmp_path / 'warcs'}, less than guards.min_free, 1000 B; "
             "at 1.5 KiB it resumes by itself"
         )
+
+
+def test_the_opening_looks_at_further_folders(tmp_path: Path, disk: Disk) -> None:
+    (tmp_path / "warcs").mkdir()
+    disk(warcs=1)
+    for _ in range(2):
+        with Frontier.open(tmp_path / "frontier", make_settings(guards=GUARDS), disks=[tmp_path / "warcs"]) as f:
+            f.schedule_many(pages("a", 2))
+            assert look(f) is CrawlState.PAUSED
+            assert [entry.command for entry in f.audit()] == ["pause"]
+
+
+def test_further_folders_are_no_text(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="folders"):
+        Frontier.open(tmp_path / "frontier", disks="warcs")
+    assert not (tmp_path / "frontier").exists()
+
+
+@pytest.mark.parametrize("free", [1, 5000])
+def test_a_command_on_a_stopped_crawl_neither_pauses_nor_resumes_it(tmp_path: Path, disk: Disk, free: int) -> None:
+    """It does not know at which other disks the crawl looks."""
+    disk(frontier=5001 - free)
+    with on_disk(tmp_path, guards=GUARDS) as f:
+        f.schedule_many(pages("ab", 2))
+        state = look(f)
+    disk(frontier=free)
+    steer(tmp_path / "frontier", "adjust", {"match": "*", "set": {"politeness.min_delay": 3}})
+    post(tmp_path / "frontier", "delete", queue="b.test")
+    assert _apply_here(tmp_path / "frontier", 1)
+    main(["import", str(tmp_path), "https://a.test/9"])
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.summary().state is state
+        assert "guard" not in [entry.who for entry in reader.audit()][state is CrawlState.PAUSED :]
 
 
 def test_a_long_command_is_done_before_the_crawl_resumes(tmp_path: Path, disk: Disk) -> None:

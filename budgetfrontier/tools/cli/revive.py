@@ -163,7 +163,8 @@ def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator
     commands = (_arguments(args.status, chunk) for chunk in chunks)
     who = args.who or whoami()
     try:
-        frontier = Frontier.open(common.frontier_path(args.job), keep_leases=True, program="budgetfrontier revive")
+        path, program = common.frontier_path(args.job), "budgetfrontier revive"
+        frontier = Frontier.open(path, keep_leases=True, program=program, disks=None)
     except FrontierLocked:
         for arguments in commands:
             yield common.steer(args, "schedule", arguments, patiently=True)

@@ -114,7 +114,7 @@ def _submit(
     args: argparse.Namespace, path: Path, op: str, records: Iterator[Record], counts: Counts, *, charge: bool
 ) -> None:
     commands = ((len(chunk), _arguments(op, chunk, charge=charge, in_place=args.force)) for chunk in _chunks(records))
-    opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import")
+    opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import", disks=None)
     with contextlib.suppress(FrontierLocked), opened() as frontier:
         _apply(frontier, args, path, op, commands, counts)
     for size, details in commands:

@@ -156,8 +156,7 @@ class SimulatedCrawl:
         parts = open_parts(
             path, None, now=question.start, keep_leases=True, program="budgetfrontier simulate", scratch=True
         )
-        self._frontier, self._kernel = Frontier(parts, clock=self._clock), parts.kernel
-        self._frontier._guard.on_look = lambda: None  # the free disk is not part of what is simulated
+        self._frontier, self._kernel = Frontier(parts, clock=self._clock, disks=None), parts.kernel
         self._kernel.tables.history = _NoHistory(parts.kernel.tables.env, parts.kernel.counters)
         self._random = Random(question.seed)
         self._seen = Remembered(self._kernel.tables.flushed(), self._kernel.tables.in_force.effective)
