@@ -47,7 +47,7 @@ def read_name(text: str) -> bytes | tuple[int, int]:
         command = b""
     if len(command) != 8:
         raise FrontierError(
-            f"{text[:40]!a} is no id in a crawl in partitions: `audit` lists 16 hexadecimal digits, or PARTITION/NUMBER"
+            f"{text[:40]!r} is no id in a crawl in partitions: `audit` lists 16 hexadecimal digits, or PARTITION/NUMBER"
         )
     return command
 

@@ -151,7 +151,7 @@ class NoSuchQueue(FrontierError):
 
     def __init__(self, key: str, meant: str, job: str) -> None:
         listing = shlex.join(("budgetfrontier", "queues", job))
-        super().__init__(f"there is no queue {key!a}{meant or ';'} `{listing}` lists them")
+        super().__init__(f"there is no queue {key!r}{meant or ';'} `{listing}` lists them")
         self.meant = meant
         """The end of a sentence that asks whether another one was meant; "" if none is near."""
 

@@ -74,7 +74,7 @@ def check(txn: keys.Txn, db: dict[str, Any], folder: Path | None = None) -> None
 def check_url(url: str) -> None:
     """Raise ValueError unless the text is a URL in the normalized form that frontiers store."""
     if not url.startswith(("http://", "https://")) or url.find("/", 8) < 0:
-        raise ValueError(f"{url[:100]!a} is not a URL")
+        raise ValueError(f"{url[:100]!r} is not a URL")
 
 
 class _Checker:

@@ -91,7 +91,7 @@ def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str,
     """Return a queue before and after a command, and its figures. Raises FrontierError if there is none."""
     queue = view.find_queue(view.named(args["queue"]))
     if queue is None:
-        raise FrontierError(f"there is no queue {args['queue']!a}")
+        raise FrontierError(f"there is no queue {args['queue']!r}")
     terms = Terms(view)
     changed, shown = copy.copy(queue), terms.budgets.show(queue)
     _COMMANDS[op](terms, changed, args, now)

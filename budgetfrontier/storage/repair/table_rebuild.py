@@ -429,7 +429,7 @@ class TableRebuild:
         assign = policy_factory.assignment(self._findings.settings.frontier, self._suffixes, self._address_of)
         name = queue_keys.queue_key_for(uri, assign)
         if queue_keys.queue_key_bytes(name) is None:
-            raise ValueError(f"its queue is unknown, and {name!a} is not a valid key")
+            raise ValueError(f"its queue is unknown, and {name!r} is not a valid key")
         if name not in self._ids:
             self._last_queue += 1
             self._notes.note_change(f"queue {name}: created for URIs whose queue is unknown")

@@ -165,7 +165,7 @@ def _test(args: argparse.Namespace) -> int:
     settings = _settings(args)
     known = {name_of(sink): sink for sink in settings.alerts.sinks}
     if args.test and args.test not in known:
-        args.parser.error(f"there is no sink {args.test!a}; there are {', '.join(known) or 'none'}")
+        args.parser.error(f"there is no sink {args.test!r}; there are {', '.join(known) or 'none'}")
     if not known:
         then = "" if isinstance(args.job, ClusterUrl) else ", and crawl"
         raise FrontierError(f"the configuration of this crawl names no sink: write some under `alerts.sinks`{then}")

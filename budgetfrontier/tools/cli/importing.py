@@ -311,7 +311,7 @@ def _check(uri: CrawlUri) -> None:
     if objection := request_objection(uri):
         raise ValueError(objection)
     if not are_hops(uri.hops):
-        raise ValueError(f"hops: expected letters A-Z, got {uri.hops[:40]!a}")
+        raise ValueError(f"hops: expected letters A-Z, got {uri.hops[:40]!r}")
     if uri.meta is not None:
         checked(Command("schedule", {"uris": [as_argument(uri)]}, "", ""))
     size = len(msgspec.msgpack.encode(uri))  # raises for text that is not UTF-8 and for numbers over 64 bits

@@ -45,7 +45,7 @@ def nobody(who: str, people: Collection[str]) -> FrontierError:
     """Return the error for a `who` without an entry in the audit; `people` have entries."""
     some = sorted(people)[:_MOST_NAMES]
     known = did_you_mean(who, people) or (f"; it has entries by {', '.join(some)}" if some else "")
-    return FrontierError(f"the audit has nothing by {who!a}{known or '; it is empty'}")
+    return FrontierError(f"the audit has nothing by {who!r}{known or '; it is empty'}")
 
 
 def noting_none(rows: Iterable[_T], told: str, operator: CrawlOperator) -> Iterator[_T]:

@@ -272,7 +272,7 @@ def audit(args: argparse.Namespace, operator: CrawlOperator) -> None:
     )
     chosen = found.rows if args.entry is None else [row for row in found.rows if str(row.id) == args.entry]
     if args.entry is not None and not chosen:
-        raise FrontierError(f"the audit has no entry {args.entry!a} here; without an id, it lists all")
+        raise FrontierError(f"the audit has no entry {args.entry!r} here; without an id, it lists all")
     rows = list(islice(chosen, args.offset, end))[::-1]
     if not rows and args.who is not None and args.who not in people:
         raise name_arguments.nobody(args.who, people)

@@ -48,7 +48,7 @@ class Downloads:
         format = {ending: format for format, ending in formats(kind).items()}.get(ending)
         if format is None:
             meant = did_you_mean(kind, KINDS) if kind not in KINDS else did_you_mean(ending, formats(kind).values())
-            raise NotThere(f"There is no report {kind[:40]!a} as {ending[:20]!a}{meant or '.'}")
+            raise NotThere(f"There is no report {kind[:40]!r} as {ending[:20]!r}{meant or '.'}")
         async with self._place():
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "budgetfrontier", "report", str(job.folder), "--kind", kind, "--format", format,
@@ -109,11 +109,11 @@ class Downloads:
         """Send a file that the crawl has written."""
         folder, name = job.folder / "reports", request.query.get("name", "")
         if name not in {file.name for file in log_files(folder)}:
-            raise NotThere(f"There is no report {name[:200]!a}.")
+            raise NotThere(f"There is no report {name[:200]!r}.")
         fd = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise NotThere(f"There is no report {name[:200]!a}.")
+                raise NotThere(f"There is no report {name[:200]!r}.")
             response = _download(name, _TYPES.get(name.rpartition(".")[2], "application/octet-stream"))
             await response.prepare(request)
             loop = asyncio.get_running_loop()

@@ -119,14 +119,14 @@ def check_names(form: Form, names: Collection[str]) -> None:
     for name in form:
         if name not in names and name != TOKEN:
             has = f"it has {', '.join(names)}" if names else "it has none"
-            raise BadRequest(f"{name[:40]!a} is no field of this form: {has}{did_you_mean(name, names) or '.'}")
+            raise BadRequest(f"{name[:40]!r} is no field of this form: {has}{did_you_mean(name, names) or '.'}")
 
 
 def _op(op: str, partitions: bool) -> str:
     """Return a command that the console gives. Raises BadRequest for any other."""
     if not _is_given(op, partitions):
         meant = did_you_mean(op, (one for one in _READ if _is_given(one, partitions)))
-        raise BadRequest(f"{op[:40]!a} is not a command that the console gives{meant or '.'}")
+        raise BadRequest(f"{op[:40]!r} is not a command that the console gives{meant or '.'}")
     return op
 
 
@@ -138,7 +138,7 @@ def applies(form: Form) -> bool:
     step = form.get("step", "")
     if step not in ("", APPLY):
         meant = did_you_mean(step, (APPLY,))
-        raise BadRequest(f"{step[:40]!a} is no step: give step={APPLY}, or no step for a dry run{meant or '.'}")
+        raise BadRequest(f"{step[:40]!r} is no step: give step={APPLY}, or no step for a dry run{meant or '.'}")
     return step == APPLY
 
 
@@ -189,7 +189,7 @@ def _queues(form: Form) -> dict[str, Any]:
         raise BadRequest("match: give a queue, or a pattern that selects queues, not both.")
     states = form.getall("states", [])
     if unknown := [one for one in states if one not in list(QueueState)]:
-        raise BadRequest(f"{unknown[0][:40]!a} is no state: give one of {', '.join(QueueState)}.")
+        raise BadRequest(f"{unknown[0][:40]!r} is no state: give one of {', '.join(QueueState)}.")
     return {"match": form["match"].strip() or "*"} | ({"states": states} if states else {})
 
 
@@ -260,7 +260,7 @@ def _adjust(form: Form) -> dict[str, Any]:
     for line in form.get("set", "").splitlines():
         name, equals, value = line.partition("=")
         if line.strip() and (not equals or not name.strip()):
-            raise BadRequest(f"{line[:80]!a} is not NAME=VALUE.")
+            raise BadRequest(f"{line[:80]!r} is not NAME=VALUE.")
         if equals:
             settings[name.strip()] = _value(value.strip())
     if not settings:

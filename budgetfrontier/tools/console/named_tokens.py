@@ -77,7 +77,7 @@ def remove(path: Path, name: str) -> None:
     """Remove the token of a name from a file. Raises FrontierError if there is none."""
     names = [one.name for one in read(path)]
     if name not in names:
-        raise FrontierError(f"{path} has no token of {name[:80]!a}{did_you_mean(name, names)}")
+        raise FrontierError(f"{path} has no token of {name[:80]!r}{did_you_mean(name, names)}")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     _write(path, "".join(line for line in lines if line.split()[:1] != [name]))
 

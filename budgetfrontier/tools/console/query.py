@@ -57,7 +57,7 @@ class Query:
         for name in self._values:
             if name not in self._asked and name != LIVE:
                 has = f"it has {', '.join(self._asked)}" if self._asked else "it has none"
-                raise BadRequest(f"{name[:40]!a} is no parameter of this page: {has}{did_you_mean(name, self._asked)}")
+                raise BadRequest(f"{name[:40]!r} is no parameter of this page: {has}{did_you_mean(name, self._asked)}")
 
     def flag(self, name: str) -> bool:
         """Return whether something is wanted: 1, or nothing."""
@@ -85,7 +85,7 @@ class Query:
         if not value:
             return default
         if not (value.isascii() and value.isdigit() and len(value) < 20 and least <= int(value) <= most):
-            raise BadRequest(f"{name} is a whole number from {least:,} to {most:,}, not {value[:40]!a}")
+            raise BadRequest(f"{name} is a whole number from {least:,} to {most:,}, not {value[:40]!r}")
         return int(value)
 
     def key(self, name: str, is_key: Callable[[bytes], bool]) -> bytes:
@@ -103,7 +103,7 @@ class Query:
         """Return one of the options, or the default."""
         value = self._value(name) or default
         if value != default and value not in options:
-            raise BadRequest(f"{name} is one of {', '.join(options)}; not {value[:40]!a}{did_you_mean(value, options)}")
+            raise BadRequest(f"{name} is one of {', '.join(options)}; not {value[:40]!r}{did_you_mean(value, options)}")
         return value
 
     def with_values(self, **changes: object) -> dict[str, str]:

@@ -75,7 +75,7 @@ def parsed(path: Path, name: str = "") -> Element:
 
     def entity(named: str, *_: object) -> None:
         raise FrontierError(
-            f"{path}:{parser.CurrentLineNumber}: the entity {named[:40]!a} is declared, and entities are not read; "
+            f"{path}:{parser.CurrentLineNumber}: the entity {named[:40]!r} is declared, and entities are not read; "
             "write its text in its places"
         )
 

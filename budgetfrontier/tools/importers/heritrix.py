@@ -106,7 +106,7 @@ def _pass(path: Path, allowance: Allowance, *, done: bool) -> Iterator[Item]:
                 kind, _, rest = line.partition(b" ")
                 if kind not in _KNOWN:
                     if done:
-                        yield BadRecord(f"{path}:{number}", "record", f"no record of a journal: {line[:80]!a}")
+                        yield BadRecord(f"{path}:{number}", "record", f"no record of a journal: {line[:80]!r}")
                 elif kind in _DONE if done else kind == b"F+":
                     uri = _uri(rest.decode("utf-8", "replace"))
                     if uri is None:

@@ -95,7 +95,7 @@ def from_json(line: bytes) -> CrawlUri:
     if unknown := fields_given.keys() - set(CrawlUri.__struct_fields__):
         known = CrawlUri.__struct_fields__
         hint = did_you_mean(min(unknown), known) or f"; known: {', '.join(known)}"
-        raise ValueError(f"unknown field {min(unknown)!a}{hint}")
+        raise ValueError(f"unknown field {min(unknown)!r}{hint}")
     if "url" not in fields_given:
         raise ValueError("no url")
     if "directive" in fields_given:

@@ -72,7 +72,7 @@ class _MarshalReader:
         if kind in _SEQUENCES:
             count = self._number("<B" if kind == b")" else "<I")
             return _SEQUENCES[kind]([self.value(depth - 1) for _ in range(count)])
-        raise ValueError(f"type {kind!a} is not plain data")
+        raise ValueError(f"type {kind!r} is not plain data")
 
     def _pairs(self, depth: int) -> Iterator[tuple[Any, Any]]:
         while (kind := self._take(1)) != _END:

@@ -44,7 +44,7 @@ def test_a_value_of_a_closed_set_is_refused(stopped: Path, cli: Cli, arguments: 
     ],
 )
 def test_a_queue_that_is_not_there_is_an_error(stopped: Path, cli: Cli, arguments: list[str]) -> None:
-    for name, meant in (("snozed.test", "; did you mean snoozed.test?"), ("nothing-like-it", ";")):
+    for name, meant in (("snozed.test", "; did you mean snoozed.test?"), ("nothing-like-it", ";"), ("ärch.test", ";")):
         answer = cli(*(stopped if one == "JOB" else name if one == "NAME" else one for one in arguments))
         assert answer.code == 1 and not answer.out
         assert f"there is no queue '{name}'{meant} `budgetfrontier queues" in answer.err
@@ -76,6 +76,7 @@ def test_somebody_whom_the_audit_does_not_have_is_an_error(stopped: Path, cli: C
     answer = cli("audit", stopped, "--who", "alcie")
     assert answer.code == 1 and "the audit has nothing by 'alcie'; did you mean alice?" in answer.err
     assert "it has entries by alice" in cli("audit", stopped, "--who", "zz").err
+    assert "nothing by 'ñ\\x1b'" in cli("audit", stopped, "--who", "ñ\x1b").err, "letters are shown as they are"
     assert cli("audit", stopped, "--who", "alice", "--operation", "wake").code == 0  # alice is there
 
 

@@ -145,7 +145,7 @@ class Api:
         """Return the job of a name. Raises NotThere."""
         job = self._jobs.get(name)
         if job is None:
-            raise NotThere(f"There is no job {name[:100]!a} here{did_you_mean(name, self._jobs) or '.'}")
+            raise NotThere(f"There is no job {name[:100]!r} here{did_you_mean(name, self._jobs) or '.'}")
         return job
 
 
@@ -188,7 +188,7 @@ def of_query(struct: Any, values: MultiMapping[str]) -> Any:
     for name in values:
         if name not in names:
             has = f"it has {', '.join(names)}" if names else "it has none"
-            raise BadRequest(f"{name[:40]!a} is no parameter of this resource: {has}{did_you_mean(name, names)}")
+            raise BadRequest(f"{name[:40]!r} is no parameter of this resource: {has}{did_you_mean(name, names)}")
         if len(values.getall(name)) > 1:
             raise BadRequest(f"{name} is given more than once; give it once")
     try:

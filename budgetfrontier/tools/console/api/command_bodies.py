@@ -300,7 +300,7 @@ def letter_id(job: ConsoleJob, given: int | str) -> int | LetterId:
         return given
     if not job.is_folder and slash and all(one.isascii() and one.isdigit() for one in (partition, number)):
         return LetterId(int(partition), int(number))
-    raise BadRequest(f"ids: {str(given)[:40]!a} is no id of a dead letter here; `dead-letters` lists them")
+    raise BadRequest(f"ids: {str(given)[:40]!r} is no id of a dead letter here; `dead-letters` lists them")
 
 
 def schedule(job: ConsoleJob, body: ImportBody) -> SubmittedCommand:
@@ -310,7 +310,7 @@ def schedule(job: ConsoleJob, body: ImportBody) -> SubmittedCommand:
         try:
             href = uris.parse(url)
         except InvalidUrl as error:
-            raise BadRequest(f"urls[{place}]: {url[:200]!a} is no http or https URL ({error})") from None
+            raise BadRequest(f"urls[{place}]: {url[:200]!r} is no http or https URL ({error})") from None
         uri = CrawlUri(url, force=body.force)
         found.append(lists.fields(lists.as_seed(uri, href) if body.seeds else uri))
     in_place = {"in_place": True} if body.force else {}

@@ -212,7 +212,7 @@ def query_of(parameters: ListingParameters, **values: object) -> Query:
     """Return the query of a page for the parameters of a listing. Raises BadRequest for a cursor that is none."""
     name, colon, value = parameters.cursor.partition(":")
     if parameters.cursor and not (colon and name in ("after", "before", "start")):
-        raise BadRequest(f"cursor: {parameters.cursor[:40]!a} is not the `next` of an answer; begin without a cursor")
+        raise BadRequest(f"cursor: {parameters.cursor[:40]!r} is not the `next` of an answer; begin without a cursor")
     given = {name: str(value) for name, value in values.items() if value}
     return Query(given | ({name: value} if colon else {}), rows=parameters.limit)
 

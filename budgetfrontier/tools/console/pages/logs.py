@@ -23,7 +23,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     if not files:
         return context
     if name not in {file.name for file in files}:
-        raise NotThere(f"There is no file {name[:200]!a} in the logs of this job.")
+        raise NotThere(f"There is no file {name[:200]!r} in the logs of this job.")
     piece = before(folder, name, end or None)
     lines = [line for line in piece.lines if text in line]
     start = piece.start
