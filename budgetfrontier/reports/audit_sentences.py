@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from budgetfrontier.core.units import format_duration, format_size, format_time
-from budgetfrontier.reports.format import clean, counted
+from budgetfrontier.reports.format import as_written, clean, counted
 from budgetfrontier.storage.records import AuditEntry
 
 _LONGEST = 200  # characters of a pattern, a key or a value
@@ -82,7 +82,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _short(value: object) -> str:
-    text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    text = "none" if value is None else as_written(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

@@ -1,13 +1,14 @@
-"""Formatting for one line of a terminal or a cell: safe text, numbers with nouns, percentages, figures, times left."""
+"""Formatting for one line of a terminal or a cell: safe text, numbers with nouns, settings, figures, times."""
 
 from __future__ import annotations
 
+import json
 import re
 from math import ceil
 
 from budgetfrontier.core.units import counted, describe_duration, format_count, format_size
 
-__all__ = ("between", "called", "clean", "counted", "figure", "percent", "time_left", "without_password")
+__all__ = ("as_written", "between", "called", "clean", "counted", "figure", "percent", "time_left", "without_password")
 
 
 def clean(text: str) -> str:
@@ -100,3 +101,10 @@ def between(earliest: float | None, latest: float | None) -> str:
     if latest is None:
         return f"from {time_left(earliest)} on"
     return f"{time_left(earliest)} and {time_left(latest)}"
+
+
+def as_written(value: object) -> str:
+    """Return the value of a setting as `--set` and YAML take it."""
+    if isinstance(value, list | tuple | frozenset | dict | bool | None):
+        return json.dumps(value, ensure_ascii=False, default=sorted)
+    return str(value)

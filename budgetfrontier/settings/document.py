@@ -33,10 +33,11 @@ class Document:
     `whole` is False if reading stopped early, so that `data` is incomplete.
     """
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, *, if_empty: str = "the file is empty") -> None:
         self.problems: list[Problem] = []
         self.data: Any = None
         self.whole = False
+        self._if_empty = if_empty
         self._values: dict[ValuePath, tuple[int, int]] = {}
         self._keys: dict[ValuePath, tuple[int, int]] = {}
         self._anchors: dict[str, tuple[Any, int]] = {}
@@ -108,7 +109,7 @@ class Document:
             self._stop(*_at(error.args[0]), error.args[1])
         if not self.problems and self.data is None:
             self.whole = False
-            self._stop(1, 1, "the file is empty")
+            self._stop(1, 1, self._if_empty)
 
     def _node(self, event: Any, events: Iterator[Any], path: ValuePath) -> Any:
         """Return the value that starts with `event`; consume its other events."""

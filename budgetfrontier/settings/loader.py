@@ -17,7 +17,7 @@ from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, ValuePath
 from budgetfrontier.settings.sheets import SettingsOfUris
 from budgetfrontier.settings.unmatchable import never_matches
 from budgetfrontier.settings.validation import Validator
-from budgetfrontier.settings.values import show
+from budgetfrontier.settings.values import plain, show
 
 S = TypeVar("S", bound=msgspec.Struct)
 _GZIP = b"\x1f\x8b"
@@ -136,7 +136,9 @@ def _lines(path: Path, document: Document, problems: list[Problem]) -> list[str]
 
 def parse_value(text: str) -> Any:
     """Return a value in YAML syntax, such as `3000`, `3s` or `{additive: {...}}`. Raises SettingsError."""
-    document = Document(text.encode("utf-8", "surrogateescape"))
+    if (word := text.strip()) and plain(word) is None:
+        return None
+    document = Document(text.encode("utf-8", "surrogateescape"), if_empty="there is no value; [] is an empty list")
     if document.problems:
         raise SettingsError([f"{text!r}: {problem.message}" for problem in document.problems])
     return document.data

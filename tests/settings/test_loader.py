@@ -74,3 +74,6 @@ def test_values_of_the_command_line() -> None:
     assert parse_value("{additive: {rules: []}}") == {"additive": {"rules": []}}
     with pytest.raises(SettingsError):
         parse_value("[1, 2")
+    for nothing in ("", " ", "# a comment"):
+        with pytest.raises(SettingsError, match=r"there is no value; \[\] is an empty list"):
+            parse_value(nothing)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
-from budgetfrontier.reports.format import clean, counted
+from budgetfrontier.reports.format import as_written, clean, counted
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say, tell_end
 
@@ -106,7 +106,7 @@ def _name_unknown(keys: Sequence[str]) -> None:
 
 def settings_of(adjustment: dict[str, Any]) -> str:
     """Return the settings of an adjustment as text."""
-    return clean(", ".join(f"{name} {value}" for name, value in adjustment["set"].items()))
+    return clean(", ".join(f"{name} {as_written(value)}" for name, value in adjustment["set"].items()))
 
 
 def _minute(epoch: float) -> str:
@@ -134,8 +134,8 @@ def _values(group: dict[str, Any]) -> str:
     parts = []
     for name, after in group["after"].items():
         before = group["before"][name]
-        shown = "?" if after is None else after
-        parts.append(f"{name} -> {shown}" if before is None else f"{name} {before} -> {shown}")
+        shown = "?" if after is None else as_written(after)
+        parts.append(f"{name} -> {shown}" if before is None else f"{name} {as_written(before)} -> {shown}")
     return ", ".join(parts)
 
 
@@ -154,8 +154,12 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     if effect["still_over"]:
         again = f"{counted(effect['still_over'], 'queue')}; they retire again on their turn"
         yield f"over {budget} before and after: {again}"
-    if effect.get("closed_count"):
-        yield f"would be outside their crawl windows now: {counted(effect['closed_count'], 'queue')}"
+    closed, still, opened = (effect.get(name, 0) for name in ("closed_count", "still_closed", "opened_count"))
+    if closed or still:
+        before = f"; {still:,} of them as before" if still else ""
+        yield f"would be outside their crawl windows now: {counted(closed + still, 'queue')}{before}"
+    if opened:
+        yield f"would be outside their crawl windows no more: {counted(opened, 'queue')}"
     if effect["by_name"]:
         yield f"retired by name, and stay so: {counted(effect['by_name'], 'queue')}"
     others = effect["others"]

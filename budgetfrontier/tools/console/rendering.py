@@ -18,7 +18,17 @@ from markupsafe import Markup
 from budgetfrontier.core.units import format_duration, format_size, format_time
 from budgetfrontier.reports import charts
 from budgetfrontier.reports.audit_sentences import sentence
-from budgetfrontier.reports.format import between, called, clean, counted, figure, figure_at_axis, percent, time_left
+from budgetfrontier.reports.format import (
+    as_written,
+    between,
+    called,
+    clean,
+    counted,
+    figure,
+    figure_at_axis,
+    percent,
+    time_left,
+)
 from budgetfrontier.reports.over_time import SPAN_WORDS
 from budgetfrontier.tools.console import audit_text
 from budgetfrontier.tools.console.static_files import STYLE
@@ -50,6 +60,7 @@ def environment() -> Environment:
         "day": day,
         "called": called,
         "short": short,
+        "as_written": as_written,
         "sentence": sentence,
         "changes": audit_text.changes,
         "others": audit_text.others,
