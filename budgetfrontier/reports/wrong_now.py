@@ -15,6 +15,7 @@ from budgetfrontier.storage.disks import free_bytes
 
 _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
+_EVEN = 2  # times as much as an even share: in a job of two queues, half is what each has
 _MANY_DEAD = 0.05  # of the URIs that have ended: a share worth a warning
 LEVELS = ("bad", "warn", "good")
 """The levels of verdicts and of problems, the worst first."""
@@ -62,7 +63,8 @@ def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | Non
         if (share := spend.penalties / spend.total) > _PENALTIES:
             text = f"{percent(share)} of what was spent are penalties for errors."
             found.append(PresentProblem("penalties", "warn", text))
-        if spend.spenders > 1 and (share := spend.top[0].expenditure / spend.total) > _ONE_QUEUE:
+        share = spend.top[0].expenditure / spend.total
+        if share > _ONE_QUEUE and share > _EVEN / spend.spenders:
             key = spend.top[0].queue
             text = f"One queue, {key}, has spent {percent(share)} of the whole."
             found.append(PresentProblem("one_queue", "warn", text, key))
