@@ -39,6 +39,8 @@ _SUMS: Final = (
     "regraded_count",
     "still_over",
     "closed_count",
+    "still_closed",
+    "opened_count",
     "by_name",
     "uris",
     "spend",
@@ -122,6 +124,8 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for name in _SUMS:
         if any(name in one for one in effects):
             found[name] = sum(one.get(name) or 0 for one in effects)
+    if until := [one["held_until"] for one in effects if one.get("held_until")]:
+        found["held_until"] = min(until)
     if any("ceiling" in one for one in effects):
         found["ceiling"] = _ceiling(one.get("ceiling", 0) for one in effects)
     others = [one["others"] for one in effects if one.get("others")]

@@ -59,14 +59,14 @@ def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, 
     raise FrontierError(f"{op} has no dry run")
 
 
-_HELD_BACK: Final = ("held_back", "held_later")
+_HELD_BACK: Final = ("held_back", "held_later", "held_until")
 
 
 def with_end(op: str, args: dict[str, Any], effect: dict[str, Any], totals: Summary | None) -> dict[str, Any]:
     """Return the effect of a dry run, with the sentence `end` if it leaves a crawl with these totals no work."""
-    held, later = (effect.get(name) or 0 for name in _HELD_BACK)
+    held, later, until = (effect.get(name) or 0 for name in _HELD_BACK)
     shown = {name: value for name, value in effect.items() if name not in _HELD_BACK}
-    until = float(args["until"]) if op == "snooze" else None
+    until = float(args["until"]) if op == "snooze" else until or None
     if totals is None or (until is not None and until <= time.time()):
         return shown
     end = end_sentence(totals, held, later, until=until)

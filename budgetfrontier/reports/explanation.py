@@ -27,15 +27,21 @@ class Outlook(StrEnum):
 
 
 _SEVERITY = list(Outlook)
+_BRIEF = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonStep:
-    """One step of the chain of reasons. `code` is stable, for programs; `command` would remove the reason."""
+    """One step of the chain of reasons. `code` is stable, for programs; `command` would remove the reason.
+
+    `verdict` is the outlook if this were the only reason, and `when` the time at which it ends, if that is known.
+    """
 
     code: str
     text: str
     command: str | None = None
+    verdict: Outlook = Outlook.NOW
+    when: float | None = None
 
 
 class ScopeVerdict(NamedTuple):
@@ -83,7 +89,7 @@ class Explanation:
         command: str | None = None,
     ) -> None:
         """Add a reason, and keep the worst verdict and the latest time of all reasons."""
-        self.reasons.append(ReasonStep(code, clean(text), command))
+        self.reasons.append(ReasonStep(code, clean(text), command, verdict, when))
         self.verdict = max(self.verdict, verdict, key=_SEVERITY.index)
         if when is not None:
             self.when = max(self.when or 0.0, when)
@@ -102,13 +108,27 @@ class Explanation:
                 lines.append(f"     $ {reason.command}")
         if of_settings := list(source_lines(self.settings)):
             lines += ["Settings of its own:", *(f"  {clean(line)}" for line in of_settings)]
+        return "\n".join((*lines, f"When: {self._when(now)}.", ""))
+
+    def _when(self, now: float) -> str:
         when = {
             Outlook.NOW: "as soon as a worker asks for a URI",
             Outlook.LEASED: "now; again if its lease expires",
             Outlook.LATER: "when its turn comes",
-            Outlook.BLOCKED: "after the commands above, or what they stand for",
+            Outlook.BLOCKED: self._after(),
             Outlook.NEVER: "never, as things stand",
         }[self.verdict]
-        if self.verdict is Outlook.LATER and self.when is not None and self.when > now:
-            when += f", in {say_duration(self.when - now)} at the earliest"
-        return "\n".join((*lines, f"When: {when}.", ""))
+        until, least = self.when or 0.0, 0.0
+        if self.verdict is Outlook.BLOCKED:  # a command may end its reason earlier, and is not given within seconds
+            until, least = max((one.when or 0.0 for one in self.reasons if not one.command), default=0.0), _BRIEF
+        if self.verdict not in (Outlook.LATER, Outlook.BLOCKED) or until <= now + least:
+            return when
+        return f"{when}, in {say_duration(until - now)} at the earliest"
+
+    def _after(self) -> str:
+        """Return what has to happen first where time alone does not help."""
+        blocks = [one.command for one in self.reasons if one.verdict is Outlook.BLOCKED]
+        if all(blocks):
+            return "after the commands above, or what they stand for"
+        rest = "once the reasons above no longer hold"
+        return f"after the commands above, and {rest}" if any(blocks) else rest

@@ -125,6 +125,7 @@ class QueueReasons:
             case QueueState.SNOOZED:
                 self._explain_wait(explanation, queue, f"{name} is SNOOZED")
                 self._explain_budgets(explanation, queue)
+                self._explain_windows(explanation, queue)
             case QueueState.INACTIVE:
                 self._explain_inactive(explanation, queue)
                 self._explain_windows(explanation, queue)
@@ -172,9 +173,10 @@ class QueueReasons:
         return "; ".join(self.settings(queue).windows) or "of before a change of settings"
 
     def _explain_windows(self, explanation: Explanation, queue: QueueRecord) -> None:
-        """Add that a queue which is about to have its turn is outside its crawl windows."""
-        opens = crawl_windows.opens_at(self.settings(queue).windows, self._now)
-        if opens > self._now:
+        """Add that a queue will be outside its crawl windows when it has its turn."""
+        turn = max(self._now, queue.wake_time)
+        opens = crawl_windows.opens_at(self.settings(queue).windows, turn)
+        if opens > turn:
             left = say_duration(opens - self._now)
             text = f"In its turn it waits for its crawl windows ({self._windows(queue)}), which open in {left}."
             explanation.add("closed", text, verdict=Outlook.LATER, when=opens)
@@ -411,7 +413,7 @@ class QueueReasons:
         elif is_hung(standing):
             found = verdict(standing)
             explanation.add("hung", found.text, verdict=Outlook.BLOCKED, command=found.remedy)
-        elif standing.closed_until > standing.now:
+        if standing.closed_until > standing.now:
             explanation.add(
                 "crawl-closed", closed_sentence(standing), verdict=Outlook.LATER, when=standing.closed_until
             )

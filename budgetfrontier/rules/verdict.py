@@ -439,11 +439,11 @@ def _at_work(s: Standing) -> Verdict:
     if out and oldest <= LONG_OUT:
         return _running(s)
     if snoozed:
-        robots = f"; {s.for_robots:,} of them wait for their robots.txt" if s.for_robots else ""
+        robots = _part(s.for_robots, "for its robots.txt", "for their robots.txt")
         first = f", the first for: {s.failure}" if s.failure else ""
-        robots += f"; {s.for_retry:,} of them wait because an attempt failed{first}" if s.for_retry else ""
-        robots += f"; {s.closed:,} of them wait for their crawl windows" if s.closed else ""
-        robots += f"; {s.parked:,} of them wait for their group, such as {s.group}" if s.parked else ""
+        robots += _part(s.for_retry, f"because an attempt failed{first}")
+        robots += _part(s.closed, "for its crawl windows", "for their crawl windows")
+        robots += _part(s.parked, f"for its group, {s.group}", f"for their group, such as {s.group}")
         is_known = s.next_wake is not None or not s.parked  # else their group waits for the end of a lease
         wakes = f"the next one wakes {_in(s, s.next_wake)}" if is_known else "they wait for the end of a lease"
         more = f"; {counted(out, 'URI is', 'URIs are')} leased" if out else ""
@@ -463,6 +463,11 @@ def _at_work(s: Standing) -> Verdict:
         text = f"All that is left is scheduled for later: {counted(s.totals.future, 'URI')}{first}."
         return Verdict("later", "warn", text)
     return Verdict("settling", "good", "Nothing is queued; a command or a change of settings is still being applied.")
+
+
+def _part(count: int, one: str, several: str = "") -> str:
+    """Return the clause on what some of the snoozed queues wait for; "" if it is none of them."""
+    return f"; {counted(count, f'of them waits {one}', f'of them wait {several or one}')}" if count else ""
 
 
 def closed_sentence(s: Standing) -> str:

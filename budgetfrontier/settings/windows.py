@@ -18,6 +18,8 @@ FORM = "{days: mon-fri, from: 22:00, to: 06:00, zone: Europe/Berlin}"
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)|24:00", re.ASCII)
 _HOURS = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)", re.ASCII)
 
+_DASH = re.compile("[\N{HYPHEN}-\N{HORIZONTAL BAR}\N{MINUS SIGN}]")
+
 
 class CrawlWindow(NamedTuple):
     """A window: open while the clock of its zone shows a time in it.
@@ -44,7 +46,9 @@ def read(value: object) -> str:
     """Return a window in its one spelling, from a text or a mapping. Raises ValueError, which says what is wrong."""
     if isinstance(value, Mapping):
         days, hours, zone = _of_mapping(value)
+        _check_dashes(days)
     elif isinstance(value, str) and value.strip():
+        _check_dashes(value)
         days, hours, zone = _of_text(value)
     else:
         raise ValueError(f"expected a window such as {FORM}, got {show(value)}")
@@ -61,6 +65,11 @@ def read(value: object) -> str:
 def is_same_everywhere(text: str) -> bool:
     """Return whether a window does not depend on the rules of a time zone, which differ between machines."""
     return text.endswith(f" {UTC}")
+
+
+def _check_dashes(text: str) -> None:
+    if dash := _DASH.search(text):
+        raise ValueError(f'expected "-" for "{dash[0]}" in the window {show(text)}')
 
 
 def _of_mapping(given: Mapping[Any, Any]) -> tuple[str, str, str]:
@@ -86,6 +95,8 @@ def _of_text(text: str) -> tuple[str, str, str]:
     words = re.sub(r"\s*([,-])\s*", r"\1", text.strip()).split()
     days = words.pop(0) if _is_days(words[0]) else None
     hours = words.pop(0) if words and _HOURS.fullmatch(words[0]) else None
+    if hours is None and words and words[0][0].isdigit():
+        raise ValueError(f"expected times of day such as 22:00-06:00, got {show(words[0])}")
     zone = words.pop(0) if words else UTC
     if words or (days is None and hours is None):
         raise ValueError(f'expected a window such as "mon-fri 22:00-06:00 Europe/Berlin", got {show(text)}')

@@ -41,7 +41,10 @@ def standing(
     """
     totals = totals or view.summary()
     found = Standing(now=now, totals=totals, process=running or process(view, path))
-    settings, _ = view.settings()
+    settings, adjustments = view.settings()
+    if totals.state not in (CrawlState.FINISHED, CrawlState.TERMINATED):
+        lists = {given for _, given in sheets.windows_in_force(settings, adjustments)}
+        found.closed_until = min((crawl_windows.opens_at(given, found.now) for given in lists), default=0.0)
     found.commit_interval, found.max_queued = settings.frontier.commit_interval, settings.frontier.max_queued
     if path.name:
         found.job = os.fspath(path.parent if path.name == "frontier" else path)
@@ -69,10 +72,8 @@ def _who_steered(found: Standing, view: View) -> None:
 def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
     found.rate = _rate(found, view)
-    settings, adjustments = view.settings()
+    settings, _ = view.settings()
     found.rests_until, found.max_bandwidth = view.rests_until(), settings.frontier.max_bandwidth
-    lists = {given for _, given in sheets.windows_in_force(settings, adjustments)}
-    found.closed_until = min((crawl_windows.opens_at(given, found.now) for given in lists), default=0.0)
     if found.totals.in_process:
         _look_at_leases(found, view)
     if counts.get(QueueState.READY, 0):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +16,9 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.rollout import STEP
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.explain import explain
-from budgetfrontier.reports.explanation import Outlook
-from tests.support import kernel, memory, on_disk, pages, record, state, whole
+from budgetfrontier.reports.explanation import Explanation, Outlook
+from budgetfrontier.tools.cli import main
+from tests.support import kernel, make_settings, memory, on_disk, pages, record, state, whole
 
 DAY, HOUR = 86400.0, 3600.0
 MONDAY = datetime(2026, 3, 23, tzinfo=UTC).timestamp()
@@ -185,6 +188,12 @@ def test_by_queue(tmp_path: Path) -> None:
         ([{"days": "mon", "from": "9:00"}], 'expected a time of day such as 06:00, got "9:00"'),
         ([{"day": "mon"}], 'unknown key "day" in a window'),
         (["mon 08:00-08:00"], "is empty"),
+        (["mon 1:0-2:0"], 'expected times of day such as 22:00-06:00, got "1:0-2:0"'),
+        (["9-17 Europe/Berlin"], 'expected times of day such as 22:00-06:00, got "9-17"'),
+        (["mon 22:00 06:00"], 'expected times of day such as 22:00-06:00, got "22:00"'),
+        (["mon-fri 22:00\N{EN DASH}06:00"], 'expected "-" for "\N{EN DASH}" in the window'),
+        (["mon\N{EM DASH}fri"], 'expected "-" for "\N{EM DASH}" in the window'),
+        ([{"days": "mon\N{EN DASH}fri"}], 'expected "-" for "\N{EN DASH}" in the window'),
         (["funday"], "expected a window such as"),
         ([3], "expected a window such as"),
     ],
@@ -242,8 +251,14 @@ def test_a_dry_run_says_how_many_queues_would_be_closed_now() -> None:
     f.schedule_many(pages("abcd", 2))
     f.retire("d.test")
     plan = f.adjust(guards={"windows": [NIGHT]}, dry_run=True)
-    assert (plan.closed_count, plan.changed) == (2, 3), "a.test is closed as it is, and d.test retired"
-    assert f.adjust(guards={"windows": ["mon 12:00-13:00"]}, dry_run=True).closed_count == 0
+    assert (plan.closed_count, plan.still_closed, plan.opened_count) == (2, 1, 0), "d.test is retired"
+    assert plan.changed == 3
+    plan = f.adjust(guards={"windows": ["mon 12:00-13:00"]}, dry_run=True)
+    assert (plan.closed_count, plan.still_closed, plan.opened_count) == (0, 0, 1)
+    plan = f.adjust(guards={"windows": []}, dry_run=True)
+    assert (plan.closed_count, plan.still_closed, plan.opened_count) == (0, 0, 1)
+    plan = f.adjust(queue_total_budget=9, dry_run=True)
+    assert (plan.closed_count, plan.still_closed, plan.opened_count) == (0, 0, 0), "it is not about windows"
     assert leased(f.lease(9)) == ["b/0", "c/0"]
 
 
@@ -268,7 +283,7 @@ def test_verdict_and_explain_name_the_windows(tmp_path: Path) -> None:
         f.retire("b.test")
         assert f.lease() == []
         f.commit()
-        assert "1 of them wait for their crawl windows" in f.verdict().text
+        assert "1 of them waits for its crawl windows" in f.verdict().text
         with Reader(tmp_path / "frontier") as reader:
             told = explain(reader, "a.test", job="JOB", now=clock.time())
             (reason,) = [reason for reason in told.reasons if reason.code == "snoozed"]
@@ -281,3 +296,72 @@ def test_verdict_and_explain_name_the_windows(tmp_path: Path) -> None:
                 )  # fmt: skip
         assert [row.sure for row in rows if row.bound == "windows"] == ["unknown"]
         assert next(row.seconds or 0.0 for row in rows if row.bound == "politeness") >= 9 * HOUR
+
+
+def test_explain_knows_windows_that_have_closed_by_a_change(tmp_path: Path) -> None:
+    """No lease has asked about them since."""
+    clock = at(12)
+    with on_disk(tmp_path, clock, overrides=[{"match": "queue:a.test", "set": {"guards.windows": [NIGHT]}}]) as f:
+        f.schedule_many(pages("ab", 2))
+        f.lease(9)
+        for windows, wakes, opens in (
+            (["daily 01:00-02:00"], 0, 13 * HOUR),
+            (["daily 12:00-13:00"], 0, 0),
+            (["daily 12:00-13:00"], 2 * HOUR, 24 * HOUR),
+            (["daily 14:00-15:00"], 2 * HOUR, 0),
+        ):
+            f.adjust(match="queue:a.test", guards={"windows": windows})
+            if wakes:
+                f.snooze("a.test", until=clock.time() + wakes)
+            f.commit()
+            told = explain_at(tmp_path, "a.test", clock)
+            closed = [reason for reason in told.reasons if reason.code == "closed"]
+            assert [reason.when for reason in closed] == ([clock.time() + opens] if opens else [])
+            assert all(windows[0] in reason.text for reason in closed)
+            if wakes:
+                f.wake("a.test")
+
+
+def test_explain_of_a_paused_crawl_names_windows_that_are_closed_besides(tmp_path: Path) -> None:
+    clock = at(12)
+    with on_disk(tmp_path, clock, guards={"windows": [NIGHT]}) as f:
+        f.schedule_many(pages("a", 2))
+        f.pause()
+        f.commit()
+        paused = explain_at(tmp_path, "a.test", clock)
+        f.resume()
+    stopped = explain_at(tmp_path, "a.test", clock)
+    for told, code in ((paused, "paused"), (stopped, "not-running")):
+        assert [one.code for one in told.reasons][-2:] == [code, "crawl-closed"]
+        assert (told.verdict, told.when) == (Outlook.BLOCKED, MONDAY + 21 * HOUR)
+        assert told.text(now=clock.time()).endswith(", or what they stand for, in 9h at the earliest.\n")
+
+
+def test_commands_say_that_windows_are_closed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job, now = str(tmp_path), time.time()
+    given = f'["daily {"14:00-15:00" if now % DAY < 12 * HOUR else "02:00-03:00"} UTC"]'
+    override = {"match": "queue:a.test", "set": {"guards.windows": json.loads(given)}}
+    with Frontier.open(tmp_path / "frontier", make_settings(overrides=[override])) as f:
+        f.schedule_many(pages("ab", 2))
+        f.snooze("a.test", until=now + DAY)
+        f.snooze("b.test", until=now + DAY)
+    for key, told in (("a.test", "In its turn it waits for its crawl windows (daily"), ("b.test", "")):
+        assert main(["wake", job, key]) == 0
+        err = capsys.readouterr().err
+        assert told in err and ("windows" in err) is (told != "")
+    for _ in range(2):
+        assert main(["adjust", job, "--set", f"guards.windows={given}", "--dry-run"]) == 0
+        out, told = capsys.readouterr().out, "nothing is left to lease until "
+        assert "would be outside their crawl windows now: 2 queues; 1 of them as before\n" in out and told in out
+    assert main(["pause", job]) == main(["adjust", job, "--set", f"guards.windows={given}"]) == 0
+    assert main(["resume", job]) == 0
+    assert "All crawl windows are closed (guards.windows): the first opens in " in capsys.readouterr().err
+    assert main(["adjust", job, "--list"]) == 0
+    assert f"guards.windows={given}" in capsys.readouterr().out
+    assert main(["adjust", job, "--set", "guards.windows=[]", "--dry-run"]) == 0
+    assert "would be outside their crawl windows no more: 2 queues\n" in capsys.readouterr().out
+
+
+def explain_at(folder: Path, target: str, clock: ManualClock) -> Explanation:
+    with Reader(folder / "frontier") as reader:
+        return explain(reader, target, job="JOB", now=clock.time())

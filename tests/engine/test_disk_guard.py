@@ -211,11 +211,12 @@ def test_the_verdict_and_explain_say_so(tmp_path: Path, disk: Disk) -> None:
         f.schedule_many(pages("a", 2))
         look(f)
         with Reader(tmp_path / "frontier") as reader:
-            found = verdict(reader.standing(START))
-            assert (found.slug, found.level, found.remedy) == ("disk", "warn", None)
-            assert found.text.startswith(told)
-            reasons = explain(reader, "a.test", job="JOB", now=START).reasons
-            assert [reason.command for reason in reasons if told in reason.text] == [None]
+            of_crawl = verdict(reader.standing(START))
+            assert (of_crawl.slug, of_crawl.level, of_crawl.remedy) == ("disk", "warn", None)
+            assert of_crawl.text.startswith(told)
+            found = explain(reader, "a.test", job="JOB", now=START)
+            assert [reason.command for reason in found.reasons if told in reason.text] == [None]
+            assert found.text(now=START).endswith("When: once the reasons above no longer hold.\n")
     with Reader(tmp_path / "frontier") as reader:
         assert told in verdict(reader.standing(0.0)).text
 

@@ -619,7 +619,7 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
             more={"next_wake": NOW + 60, "for_robots": 1, "for_retry": 99, "failure": "timeout"},
         ),
         "good",
-        "All active queues are snoozed (1,200): the next one wakes in 1m; 1 of them wait for their robots.txt; 99 of "
+        "All active queues are snoozed (1,200): the next one wakes in 1m; 1 of them waits for its robots.txt; 99 of "
         "them wait because an attempt failed, the first for: timeout.",
         None,
     ),

@@ -60,6 +60,8 @@ class Promise(msgspec.Struct, kw_only=True):
     ineligible_count: int = 0
     quotas: bool = False
     closed_count: int = 0
+    still_closed: int = 0
+    opened_count: int = 0
     eligible_spend: dict[str, int | None] = {}
 
 
@@ -94,8 +96,9 @@ class Adjustment(msgspec.Struct, kw_only=True):
     now, that the revived queues would hand out, `spend` is their cost, `ceiling` the rest of the budgets, for these and
     for new URIs (None: no maximum); the last URI of a queue may go beyond it. `others` has all three, before and after,
     for the queues that are not retired and get another budget. With a `precedence_floor` it also counts and lists the
-    queues that become INELIGIBLE, and those that are so no more (`eligible`, with `eligible_spend`). `closed_count`
-    counts those whose crawl windows would be closed now, and are not as it is.
+    queues that become INELIGIBLE, and those that are so no more (`eligible`, with `eligible_spend`). A
+    change of crawl windows also counts the queues that are outside of theirs at that time after it alone
+    (`closed_count`), before and after it (`still_closed`), and before it alone (`opened_count`).
 
     A real one only counts the retired queues that are reconsidered, with a floor also those that wait
     (`regraded_count`), and lists the adjustments that it has `replaced`, because all of their settings are set by later
@@ -135,6 +138,8 @@ class Adjustment(msgspec.Struct, kw_only=True):
     ineligible: list[str] = []
     ineligible_count: int = 0
     closed_count: int = 0
+    still_closed: int = 0
+    opened_count: int = 0
     regraded_count: int = 0
 
 
@@ -160,7 +165,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         kernel.tables.preloaded.check(override.set.get("uri_precedence_policy"))
         view = kernel.tables.flushed()
         found = preview(view, appended(view, override), now=now)
-        del found["held_back"]
+        del found["held_back"], found["held_until"]
         return found
     override = msgspec.structs.replace(override, id=kernel.counters.audit + 1)
     in_force = kernel.tables.in_force

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import tee
+from math import inf
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from budgetfrontier.engine.commands.survey import Change, QueueSums, ValueCounts
 from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.queue_states import ACTIVE, INELIGIBLE, RETIRED, is_revived_by_change
-from budgetfrontier.settings import plugins
+from budgetfrontier.settings import plugins, windows
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.matching import Match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
@@ -46,6 +47,8 @@ Its total budget, whether that is spent once it is reached, whether it has sessi
 URI is used up, and the rest of the total budget of its group: -1 if that is spent, None without one.
 """
 _STOPPED = 3
+_OF_WINDOWS = {(False, True): "closed_count", (True, True): "still_closed", (True, False): "opened_count"}
+"""The counts of queues by whether their crawl windows are closed before and after a change."""
 
 
 class _Side:
@@ -127,7 +130,8 @@ def preview(
 ) -> dict[str, Any]:
     """Return the effect of a change: the survey, which queues retire and revive, and how much they could then spend.
 
-    `closed_count` counts the queues whose crawl windows would be closed `now`, and are not as it is.
+    A change of crawl windows has three more counts: `closed_count` of queues outside of theirs after the change alone,
+    `still_closed` before and after it, `opened_count` before it alone. `held_until`: when the first of them opens.
     Queues that a precedence floor makes INELIGIBLE, or no more (`eligible`), are neither: they are counted apart.
 
     `in_scope` returns whether the crawl would fetch a URI; otherwise it is disregarded, and costs nothing. As of the
@@ -139,10 +143,11 @@ def preview(
     bounds_before, bounds_after = (side.bounds for side in sides)
     floor, standing, prices = FloorPreview(view), QueueSums(), PricesOf(view, in_scope)
     named: dict[str, list[str]] = {"retired": [], "revived": [], "ineligible": [], "eligible": []}
-    counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0, "closed_count": 0}
-    hours = Hours()
+    counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0}
+    counts |= {"closed_count": 0, "still_closed": 0, "opened_count": 0}
+    hours, of_windows = Hours(), windows.NAME in change.names
     reviving, lifted, before, after = (_Spend() for _ in range(4))
-    changed = held_back = 0
+    changed, held_back, held_until = 0, 0, inf
     for queue, url, label, matched in look(view, change.match, others=True):
         if not (matched or queue.state is RETIRED):
             continue
@@ -174,10 +179,14 @@ def preview(
                 after.add(queue, prices_after, will)
         still = queue.queued > 0 and is_out and not held and (was_out or queue.state is RETIRED)
         counts["still_over"] += matched and still
-        if (held or is_out or will[_STOPPED]) and hands_out(queue):
+        opens = 0.0
+        if of_windows and queue.queued and hands_out(queue):
+            opens = hours.opens_at(new.windows, now)
+            if what := _OF_WINDOWS.get((hours.opens_at(old.windows, now) > 0, opens > 0)):
+                counts[what] += 1
+            held_until = min(held_until, opens or inf)
+        if (held or is_out or will[_STOPPED] or opens) and hands_out(queue):
             held_back += queue.queued
-        if old.windows != new.windows and queue.queued and queue.state not in (RETIRED, INELIGIBLE):
-            counts["closed_count"] += not hours.opens_at(old.windows, now) and hours.opens_at(new.windows, now) > now
     found = effect_of(groups.survey(change, view.counters().time, unknown_of(view, change))) | {"then": standing.then()}
     if in_scope is not None:
         found["disregarded"] = reviving.disregarded + lifted.disregarded + after.disregarded
@@ -187,6 +196,7 @@ def preview(
         "by_next_uri": _goes_by_next_uri(view, change.match),
         "quotas": any(side.quotas.kinds for side in sides),
         "held_back": 0 if counts["revived_count"] or counts["eligible_count"] else held_back,
+        "held_until": held_until if held_until < inf else 0.0,
         **named,
         **counts,
         **_told(reviving),

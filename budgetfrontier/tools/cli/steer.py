@@ -358,8 +358,17 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
         effects.tell_queues(op, args, details, applied.entry.effect)
         name_arguments.note_unknown(operator, details.get("match"))
         _note_finish(operator)
+        if op == "wake" and args.key is not None:
+            _note_closed(operator, args.key)
         for_good.note_kept(args, applied.entry)
     return code
+
+
+def _note_closed(operator: CrawlOperator, key: str) -> None:
+    """Print that the crawl windows of a queue that was woken are closed."""
+    told = [one.text for one in operator.explain(key).reasons if one.code in ("closed", "crawl-closed")]
+    for text in told[:1]:
+        note(text)
 
 
 def _note_finish(operator: CrawlOperator) -> None:
@@ -390,6 +399,7 @@ def _confirm_end(op: str, args: argparse.Namespace) -> None:
 def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> int:
     from budgetfrontier.reports.format import counted
     from budgetfrontier.rules.crawl_states import FINISH
+    from budgetfrontier.rules.verdict import closed_sentence
 
     _confirm_end(op, args)
     applied, code = give(args, operator, op, {"reason": args.reason or "operator"} if op == "pause" else {})
@@ -404,8 +414,11 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
             "still at its finish: no queue has a URI to hand out but those that are RETIRED or INELIGIBLE; "
             "`budgetfrontier report` says what brings these back"
         )
-    if op == "resume" and (sentence := operator.stopped() or operator.used_up()):
-        note(sentence)
+    if op == "resume":
+        standing = operator.head().standing
+        closed = closed_sentence(standing) if standing.closed_until > standing.now else ""
+        for sentence in filter(None, (operator.stopped() or operator.used_up(), closed)):
+            note(sentence)
     return code
 
 

@@ -396,7 +396,7 @@ def test_a_queue_waits_for_a_retry_only_if_its_first_uri_is_tried_again(
         frontier.commit()
         verdict = frontier.verdict().text
     told = cli("explain", tmp_path, "a.test").out
-    assert ("wait because an attempt failed" in verdict) is (outcome is Outcome.RETRY)
+    assert ("waits because an attempt failed" in verdict) is (outcome is Outcome.RETRY)
     assert (": politeness towards its host" in told) is (outcome is not Outcome.RETRY)
 
 

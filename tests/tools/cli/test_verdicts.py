@@ -379,7 +379,7 @@ def nobody_asks(f: Frontier) -> None:
             "All that may be handed out is leased: 1 URI, the oldest for 2d: https://a.test/0.",
         ),
         (asleep, 0.0, {}, "snoozed", "All active queues are snoozed (1): the next one wakes in 1h"),
-        (asleep_for_robots, 0.0, {}, "snoozed", "; 1 of them wait for their robots.txt"),
+        (asleep_for_robots, 0.0, {}, "snoozed", "; 1 of them waits for its robots.txt"),
         (for_later, 0.0, {}, "later", "All that is left is scheduled for later: 1 URI, the first in 2h"),
         (
             one_lease,
