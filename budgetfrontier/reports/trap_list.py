@@ -20,7 +20,7 @@ from budgetfrontier.rules.trap_urls import LEAST, url_signs
 from budgetfrontier.storage.view import View
 
 READ = 500
-"""Queues whose URIs are read: about 10 ms each, some milliseconds more if a queue holds 100,000."""
+"""Queues whose URIs are read: 10 to 20 ms each, some milliseconds more if a queue holds 100,000."""
 _LOOKED_AT = 20  # times as many queues whose histories are read
 SAMPLE = 300
 """URIs that are read of each."""

@@ -74,7 +74,7 @@ class _HostUrls(NamedTuple):
 
 
 def url_signs(found: Sequence[CrawlUri], now: float) -> list[UrlSign]:
-    """Return the signs in a sample of URIs, those of the host with the most of them. O(URIs), about 30 us each.
+    """Return the signs in a sample of URIs, those of the host with the most of them. O(URIs), 20 to 60 us each.
 
     >>> found = [CrawlUri(f"http://a.test/calendar/{year}/04") for year in range(2027, 2057)]
     >>> [sign.code for sign in url_signs(found, 1.7e9)]
