@@ -72,6 +72,8 @@ class Comparison(msgspec.Struct):
     totals: tuple[dict[str, Rate], dict[str, Rate]]
     queues: dict[str, int]
     rows: list[ComparedQueue]
+    untold: str = ""
+    """Why the hosts of two runs are not compared."""
 
 
 def fetched_queues(view: View, after: int = -1) -> Iterator[tuple[int, FetchedQueue]]:
@@ -134,15 +136,19 @@ def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, lim
             raise NoSuchRun(f"there is no run {number}; `budgetfrontier runs` lists them")
         times.append((known[number].began, known[number].ended or time.time()))
     totals = tuple(rates_of(crawl.between(since, until), since, until) for since, until in times)
-    queues = [busy_queues(crawl.busiest(since, until)) for since, until in times]
-    return compared(queues[0], queues[1], (totals[0], totals[1]), measure=measure, limit=limit)
+    left, right = (crawl.busiest(since, until) for since, until in times)
+    if left.since < right.until and right.since < left.until:
+        return Comparison((totals[0], totals[1]), {}, [], _SAME_HOUR)
+    return compared(busy_queues(left), busy_queues(right), (totals[0], totals[1]), measure=measure, limit=limit)
 
 
 def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:
     """Yield what each has done in a sentence, and how many queues they share."""
     for name, totals in zip(names, found.totals, strict=True):
         yield f"{name}: {_told(totals)}"
-    yield "queues fetched from: " + ", ".join(f"{number:,} {side}" for side, number in found.queues.items())
+    yield found.untold or "queues fetched from: " + ", ".join(
+        f"{number:,} {side}" for side, number in found.queues.items()
+    )
 
 
 def _told(totals: Mapping[str, Rate]) -> str:
@@ -152,4 +158,8 @@ def _told(totals: Mapping[str, Rate]) -> str:
     return f"{', '.join(told)}; {totals['fetched'].per_hour:,.0f} fetched an hour"
 
 
+_SAME_HOUR = (
+    "Hosts are not compared: what was fetched of them is known by the hour, after 30 days by the day, and both runs "
+    "were in the same one."
+)
 _ANSWERS = ("answers_4xx", "answers_5xx", "unanswered")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from budgetfrontier.core.model import QueueAnswers, QueueRecord
 from budgetfrontier.core.units import counted
+from budgetfrontier.core.vocabulary import ANSWERS
+from budgetfrontier.reports.format import percent
 from budgetfrontier.rules.queue_answers import OTHER, repeated
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_answers
@@ -25,6 +28,8 @@ MOST = 5000
 """Queues and kinds of error that are listed at the most."""
 _KINDS = 10_000  # that are told apart over all queues
 _SHOWN = 3  # kinds in the row of a queue
+_KNOWN_FROM = 0.25
+"""The least share of repeated contents that is told in figures: all that differ may look like one of about 20%."""
 
 
 class StatusRow(msgspec.Struct):
@@ -35,6 +40,8 @@ class StatusRow(msgspec.Struct):
     kinds: dict[str, int]
     repeated: float | None = None
     """The share of its contents that were the same as another one, as estimated from the last digests."""
+    unreported: int = 0
+    """The attempts that have succeeded with a status that was not reported."""
 
     @property
     def errors(self) -> int:
@@ -59,6 +66,8 @@ class Statuses(msgspec.Struct):
     queues: int
     rows: list[StatusRow]
     kinds: list[KindRow]
+    unreported: int = 0
+    """Attempts that have succeeded with a status that was not reported."""
 
 
 class StatusChoice(NamedTuple):
@@ -92,19 +101,22 @@ def statuses_by(
     """Return the answers for each of several statuses, from one pass: their rows differ. O(queues)."""
     sums, number = [0] * len(CLASSES), 0
     most = MOST if limit is None else min(limit, MOST)
-    found: dict[str, list[tuple[int, int, QueueAnswers]]] = {status: [] for status in choices}
+    found: dict[str, list[tuple[int, int, QueueAnswers, int]]] = {status: [] for status in choices}
     kinds: dict[str, list[int]] = {}
+    charges, unreported = _charges(view, test), 0
     for key, value in view.items(keys.ANSWERS):
         queue_id, row = keys.u32.unpack(key)[0], decode_answers(value)
         if test is not None and not test(view.queue_by_id(queue_id)):
             continue
         number += 1
+        rest = max(charges.pop(queue_id, 0) - sum(row.classes), 0)
+        unreported += rest
         sums = [total + count for total, count in zip(sums, row.classes, strict=True)]
         for kind, attempts in row.kinds.items():
             _add(kinds, kind, attempts, queue_id)
         for status, first in found.items():
             if count := StatusChoice(status).count(row):
-                first.append((-count, queue_id, row))
+                first.append((-count, queue_id, row, rest))
                 if len(first) > 4 * most + 1000:
                     first[:] = nsmallest(most, first, key=lambda one: one[:2])
     frequent = nlargest(most, kinds.items(), key=lambda item: item[1][0])
@@ -113,17 +125,33 @@ def statuses_by(
         for kind, (attempts, of, worst, of_worst) in frequent
     ]
     return {
-        status: Statuses(sums, number, _rows(view, StatusChoice(status), first, most), named)
+        status: Statuses(
+            *(sums, number + len(charges), _rows(view, StatusChoice(status), first, most), named),
+            unreported=unreported + sum(charges.values()),
+        )
         for status, first in found.items()
     }
 
 
+def _charges(view: View, test: Callable[[QueueRecord], bool] | None) -> dict[int, int]:
+    """Return the charged attempts of queues, by their ids, if the status of any success was not reported; else none.
+
+    Of prerequisites and of URLs marked as seen, which are charged too, no status is counted either.
+    """
+    counters = view.counters()
+    ended = counters.succeeded - counters.prerequisites_succeeded
+    ended += counters.failed + counters.retried + counters.given_up
+    if ended <= sum(getattr(counters, name) for name in ANSWERS):
+        return {}
+    return {queue.id: queue.charges for queue in view.stored_queues() if queue.charges and (not test or test(queue))}
+
+
 def _rows(
-    view: View, wanted: StatusChoice, found: Iterable[tuple[int, int, QueueAnswers]], most: int
+    view: View, wanted: StatusChoice, found: Iterable[tuple[int, int, QueueAnswers, int]], most: int
 ) -> list[StatusRow]:
     rows = [
-        StatusRow(view.queue_by_id(queue_id).queue, row.classes, row.kinds, repeated(row))
-        for _, queue_id, row in nsmallest(most, found, key=lambda one: one[:2])
+        StatusRow(view.queue_by_id(queue_id).queue, row.classes, row.kinds, repeated(row), rest)
+        for _, queue_id, row, rest in nsmallest(most, found, key=lambda one: one[:2])
     ]
     return sorted(rows, key=lambda row: (-wanted.count(row), row.queue))
 
@@ -145,6 +173,7 @@ def merged(parts: Iterable[Statuses], *, status: str, limit: int | None) -> Stat
     for part in parts:
         whole.classes = [total + count for total, count in zip(whole.classes, part.classes, strict=True)]
         whole.queues += part.queues
+        whole.unreported += part.unreported
         whole.rows += part.rows
         for one in part.kinds:
             known = kinds.setdefault(one.kind, KindRow(one.kind, 0, 0, one.most, one.most_attempts))
@@ -160,25 +189,30 @@ def merged(parts: Iterable[Statuses], *, status: str, limit: int | None) -> Stat
 
 def sentence(found: Statuses) -> str:
     """Return the sums by class in one sentence."""
-    total = sum(found.classes)
+    total = sum(found.classes) + found.unreported
     if not total:
-        return "No attempt has ended with a status so far."
+        return "No attempt has ended so far."
+    names = (*CLASSES[:-1], "without an answer", "whose status was not reported")
     parts = (
-        f"{count:,} {'without an answer' if name == 'none' else name} ({count / total:.1%})"
-        for name, count in zip(CLASSES, found.classes, strict=True)
+        f"{count:,} {name} ({count / total:.1%})"
+        for name, count in zip(names, (*found.classes, found.unreported), strict=True)
         if count
     )
     return f"{counted(total, 'attempt')} of {counted(found.queues, 'queue')}: {', '.join(parts)}."
 
 
-def row_of(row: StatusRow, share: Callable[[float], object] = lambda share: round(share, 4)) -> tuple[Any, ...]:
-    """Return a queue as a row of a table: see COLUMNS; `share` formats the shares."""
-    errors = row.errors / sum(row.classes) if sum(row.classes) else 0.0
-    kinds = sorted(row.kinds.items(), key=lambda item: -item[1])[:_SHOWN]
-    same = None if row.repeated is None else share(row.repeated)
-    return row.queue, *row.classes, share(errors), same, ", ".join(f"{kind} ({count:,})" for kind, count in kinds)
+def row_of(row: StatusRow, *, for_people: bool = False) -> tuple[Any, ...]:
+    """Return a queue as a row of a table: see COLUMNS. Shares are rounded, and for people percentages."""
+    total = sum(row.classes) + row.unreported
+    errors = row.errors / total if total else 0.0
+    kinds = ", ".join(f"{kind} ({count:,})" for kind, count in nlargest(_SHOWN, row.kinds.items(), itemgetter(1)))
+    same = None if row.repeated is None else round(row.repeated, 4)
+    if for_people:
+        about = same if same is None else "under 25%" if same < _KNOWN_FROM else f"about {percent(same)}"
+        return row.queue, *row.classes, row.unreported, percent(errors), about, kinds
+    return row.queue, *row.classes, row.unreported, round(errors, 4), same, kinds
 
 
-COLUMNS = ("queue", *CLASSES, "error_share", "repeated", "kinds")
-DROP = ("repeated", "3xx", "error_share")
+COLUMNS = ("queue", *CLASSES, "unreported", "error_share", "repeated", "kinds")
+DROP = ("repeated", "3xx", "unreported", "error_share")
 KIND_COLUMNS = KindRow.__struct_fields__

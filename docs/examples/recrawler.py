@@ -38,13 +38,14 @@ def visit(frontier: Frontier, lease: Lease, *, shortest: float, longest: float) 
     try:
         request = Request(lease.uri.url, headers={"User-Agent": "ExampleBot/1.0 (+https://example.org/bot)"})
         with urlopen(request, timeout=30) as response:
-            body = response.read(1 << 20)
+            status, body = response.status, response.read(1 << 20)
     except OSError as error:  # an answer with an error status, too
-        frontier.finish(lease, Outcome.RETRY, reason=str(error))
+        frontier.finish(lease, Outcome.RETRY, status=getattr(error, "code", 0), reason=str(error))
         return
     again = next_visit(lease.uri, body, shortest=shortest, longest=longest)
     print(f"{again.url} was fetched, and will be again in {again.meta['interval']:g} s")
-    frontier.finish(lease, fetch_seconds=time.monotonic() - start, size=len(body), discovered=[again])
+    seconds = time.monotonic() - start
+    frontier.finish(lease, fetch_seconds=seconds, status=status, size=len(body), discovered=[again])
 
 
 def recrawl(urls: list[str], *, visits: int, shortest: float, longest: float) -> None:

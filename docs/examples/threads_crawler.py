@@ -49,15 +49,15 @@ class Links(HTMLParser):
 
 def fetch(lease: Lease, hosts: set[str | None]) -> Finish:
     """Fetch a page, and return how its lease is to be finished. The threads of the pool do not use the frontier."""
-    start, outcome, status, body = time.monotonic(), Outcome.SUCCESS, 0, b""
+    start, outcome, status, body, reason = time.monotonic(), Outcome.SUCCESS, 0, b"", ""
     try:
         request = Request(lease.uri.url, headers={"User-Agent": "ExampleBot/1.0 (+https://example.org/bot)"})
         with urlopen(request, timeout=30) as response:
             status, body = response.status, response.read(1 << 20)
     except HTTPError as error:
         outcome, status = Outcome.RETRY if error.code >= 500 else Outcome.SUCCESS, error.code
-    except OSError:  # no connection, or no answer in time
-        outcome = Outcome.RETRY
+    except OSError as error:  # no connection, or no answer in time
+        outcome, reason = Outcome.RETRY, str(error)
     links = Links(lease.uri.url, body.decode(errors="replace")).found
     return Finish(
         lease,
@@ -65,6 +65,7 @@ def fetch(lease: Lease, hosts: set[str | None]) -> Finish:
         fetch_seconds=time.monotonic() - start,
         size=len(body),
         status=status,
+        reason=reason,
         discovered=[link for link in links if urlsplit(link).hostname in hosts],
     )
 

@@ -64,7 +64,8 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
 
         found = compared_runs(operator, *args.runs, measure=args.by, limit=args.limit)
         _print(args, found, (f"run {args.runs[0]}", f"run {args.runs[1]}"), operator)
-        note(_BY_THE_HOUR)
+        if args.format != "text" or not found.untold:
+            note(found.untold or _BY_THE_HOUR)
         return
 
     def with_other(_: argparse.Namespace, other: CrawlOperator) -> None:

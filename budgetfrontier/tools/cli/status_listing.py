@@ -25,7 +25,9 @@ def register(commands: Commands) -> None:
         on_crawl(statuses),
         "list the hosts that answer with errors, by status, and the kinds of errors",
         more="The figures are those that the frontier counts at each end of a lease that has details, from the "
-        "beginning of the crawl; no log is read. `none` are attempts that failed without an answer.",
+        "beginning of the crawl; no log is read. `none` are attempts that failed without an answer, `unreported` those "
+        "that succeeded and whose program gave no status. `repeated` is estimated from the last 64 contents at most, "
+        "mostly within 20 percentage points.",
     )
     add_job(parser, cluster=True)
     common.add_match(parser)
@@ -33,7 +35,7 @@ def register(commands: Commands) -> None:
         "--by", choices=("host", "kind"), default="host", help="a row for each queue, or for each kind of error"
     )
     parser.add_argument(
-        "--status", type=_status, default="", metavar="STATUS",
+        "--status", type=_status, metavar="STATUS",
         help="with --by host: those with most of this class (2xx to 5xx, none), of this status (404), or of this kind "
         "of error, as --by kind names it (default: of all errors)",
     )  # fmt: skip
@@ -42,9 +44,12 @@ def register(commands: Commands) -> None:
         help="list at most N queues or kinds (default: 20; 0: 5,000)",
     )  # fmt: skip
     add_format(parser)
+    parser.set_defaults(usage=parser.error)
 
 
 def _status(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; without it, all errors count")
     if re.fullmatch(r"[0-9]xx|[0-9]+", text.lower()) and not re.fullmatch(r"[2-5]xx|[4-9][0-9]{2}", text.lower()):
         raise argparse.ArgumentTypeError(
             f"{text} is no class that is counted (2xx, 3xx, 4xx, 5xx, none), nor a status from 400 on"
@@ -54,13 +59,15 @@ def _status(text: str) -> str:
 
 def statuses(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """Print the answers of hosts, or the kinds of errors."""
+    if args.by == "kind" and args.status is not None:
+        args.usage("--status chooses hosts: give it without --by kind")
     from msgspec import to_builtins
 
     from budgetfrontier.reports import status_tables as report
-    from budgetfrontier.reports.format import percent
+    from budgetfrontier.reports.format import clean
     from budgetfrontier.reports.operators import Selection
 
-    found = operator.statuses(Selection(match=args.match), status=args.status, limit=args.limit)
+    found = operator.statuses(Selection(match=args.match), status=args.status or "", limit=args.limit)
     if args.format == "json":
         totals = dict(zip(report.CLASSES, found.classes, strict=True))
         whole = {"totals": totals} | to_builtins(found) | output.missing_partitions(operator)
@@ -68,13 +75,15 @@ def statuses(args: argparse.Namespace, operator: CrawlOperator) -> None:
         sys.stdout.write("\n")
         return
     is_text = args.format == "text"
-    if is_text:
+    if is_text and (found.queues or args.match is None):
         say(report.sentence(found))
     if args.by == "kind":
         rows = [tuple(getattr(one, name) for name in report.KIND_COLUMNS) for one in found.kinds]
         common.write_rows(args, rows, report.KIND_COLUMNS)
     else:
-        shares = {"share": percent} if is_text else {}
-        common.write_rows(args, (report.row_of(row, **shares) for row in found.rows), report.COLUMNS, drop=report.DROP)
-    if not (found.kinds if args.by == "kind" else found.rows) and any(found.classes):
+        rows = [report.row_of(row, for_people=is_text) for row in found.rows]
+        common.write_rows(args, rows, report.COLUMNS, drop=report.DROP)
+    if not found.queues and args.match is not None:
+        note(f"no attempt has ended in a queue that matches {clean(args.match)}")
+    elif not rows and any(found.classes):
         note("no attempt ended so")

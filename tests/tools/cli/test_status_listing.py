@@ -77,9 +77,10 @@ def test_kinds_have_their_numbers_and_their_worst_queue(answered: Path, cli: Cli
 def test_text_and_json_have_the_totals(answered: Path, cli: Cli) -> None:
     told = cli("statuses", answered).out.splitlines()
     assert (
-        told[0] == "16 attempts of 3 queues: 9 2xx (56.2%), 1 4xx (6.2%), 4 5xx (25.0%), 2 without an answer (12.5%)."
+        told[0] == "17 attempts of 4 queues: 9 2xx (52.9%), 1 4xx (5.9%), 4 5xx (23.5%), 2 without an answer (11.8%), "
+        "1 whose status was not reported (5.9%)."
     )
-    assert told[2].split()[:8] == ["bad.test", "0", "0", "0", "4", "0", "100%", "-"]
+    assert told[2].split()[:9] == ["bad.test", "0", "0", "0", "4", "0", "0", "100%", "-"]
     found = json.loads(cli("statuses", answered, "--format", "json").out)
     assert found["totals"] == {"2xx": 9, "3xx": 0, "4xx": 1, "5xx": 4, "none": 2}
     assert [row["queue"] for row in found["rows"]] == ["bad.test", "down.test", "good.test"]
@@ -91,4 +92,32 @@ def test_wrong_statuses_are_refused_and_none_is_no_error(answered: Path, cli: Cl
     assert "no attempt ended so" in cli("statuses", answered, "--status", "418").err
     with Frontier.open(tmp_path / "new" / "frontier", Settings.from_dict({"crawl": "new"})):
         pass
-    assert "No attempt has ended with a status so far" in cli("statuses", tmp_path / "new").out
+    assert "No attempt has ended so far" in cli("statuses", tmp_path / "new").out
+    for choice in ("--status", ""), ("--by", "kind", "--status", "404"):
+        assert cli("statuses", answered, *choice).code == 2
+    none = cli("statuses", answered, "--match", "zzz*")
+    assert len(none.out.splitlines()) == 1 and none.err == "no attempt has ended in a queue that matches zzz*\n"
+
+
+def test_successes_without_a_status_are_attempts_too(cli: Cli, tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"politeness": {"min_delay": 0}}})) as f:
+        f.schedule_many(f"http://{host}.test/{number}" for host in ("quiet", "drop") for number in range(4))
+        failing = 2
+        while leases := f.lease(1):
+            fails = failing > 0 and leases[0].queue == "drop.test"
+            failing -= fails
+            f.finish(leases[0], Outcome.FAILURE if fails else Outcome.SUCCESS)
+    (drop,) = rows(cli, tmp_path)
+    assert (drop["queue"], drop["none"], drop["unreported"], drop["error_share"]) == ("drop.test", "2", "2", "0.5")
+    said = "8 attempts of 2 queues: 2 without an answer (25.0%), 6 whose status was not reported (75.0%)."
+    assert cli("statuses", tmp_path).out.splitlines()[0] == said
+
+
+def test_a_small_share_of_repeated_contents_is_no_figure(cli: Cli, tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"politeness": {"min_delay": 0}}})) as f:
+        f.schedule_many(f"http://{host}.test/{number}" for host in ("same", "other") for number in range(40))
+        while leases := f.lease(1):
+            digest = b"same" if leases[0].queue == "same.test" else leases[0].uri.url.encode()
+            f.finish(leases[0], status=404 if leases[0].uri.url.endswith("/0") else 200, digest=digest)
+    told = cli("statuses", tmp_path).out
+    assert "under 25%" in told and "about 97%" in told

@@ -452,7 +452,7 @@ def test_alerts_are_listed_with_who_was_told_and_the_overview_links_to_them(job:
 def test_two_runs_and_two_jobs_are_compared(job: Path, tmp_path: Path) -> None:
     with Frontier.open(job / "frontier", program="second"):
         _, text = get(job, "/compare?run=1&run2=2")
-    assert "<h2>Figures<small>run 1 and run 2" in text and "other runs of the same hour count, too" in text
+    assert "<h2>Figures<small>run 1 and run 2" in text and "both runs were in the same one" in text
     assert "There is no run 9" in get(job, "/compare?run=1&run2=9")[1].replace("there", "There")
     other = tmp_path / "other"
     answer_with(other, {"snoozed.test": (200,) * 4, "new.test": (404,)})

@@ -42,6 +42,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "measures": MEASURES,
         "shown": shown,
         "queues": found.queues if found else {},
+        "untold": found.untold if found else "",
         "compared": found is not None,
         "totals": _totals(found) if found else [],
         "rows": [_row(job, one, shown, by) for one in found.rows if one.difference(by)] if found else [],

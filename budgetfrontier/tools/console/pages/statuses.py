@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from budgetfrontier.core.vocabulary import ANSWERS
-from budgetfrontier.reports.format import percent
 from budgetfrontier.reports.operators import Selection
 from budgetfrontier.reports.over_time import SPANS
 from budgetfrontier.reports.status_tables import CHOICES, CLASSES, COLORS, Statuses, row_of
@@ -33,10 +32,11 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             for at, curve in enumerate(curves.figures)
             if any(curve.points)
         ],
+        "unreported": found.unreported if found else 0,
         "status": status,
         "choices": [(one, _named(one) if one else "all errors") for one in CHOICES],
         "rows": [
-            (row, job.base + key_path(row.queue), parts_of(row.classes), row_of(row, percent))
+            (row, job.base + key_path(row.queue), parts_of(row.classes), row_of(row, for_people=True))
             for row in (found.rows[:ROWS] if found else ())
         ],
         "kinds": ranked_kinds(job, found),
