@@ -247,7 +247,7 @@ def _over(s: Standing) -> Verdict:
         "disregarded": ("report", "--kind", "hosts"),
         "over_quota": ("report", "--kind", "quotas"),
     }
-    command, *options = remedy.get(slug, ("report", "--kind", "responsecodes"))
+    command, *options = remedy.get(slug, ("statuses",))
     return Verdict(
         slug,
         "bad" if slug not in ("disregarded", "over_quota") or not done.crawled else "warn",

@@ -345,13 +345,13 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         ),
         "bad",
         "The crawl is finished: nothing was crawled; of 3 URIs, 3 answered with an error status (500: 2, 404: 1).",
-        "budgetfrontier report jobs/news --kind responsecodes",
+        "budgetfrontier statuses jobs/news",
     ),
     "failed": (
         standing(CrawlState.FINISHED, queues(exhausted=1), failed=3, succeeded=1),
         "bad",
         "The crawl is finished: 1 was crawled of 4 URIs; 3 failed.",
-        "budgetfrontier report jobs/news --kind responsecodes",
+        "budgetfrontier statuses jobs/news",
     ),
     "nothing": (
         standing(
@@ -414,7 +414,7 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         standing(CrawlState.FINISHED, queues(exhausted=1), succeeded=2, failed=3),
         "bad",
         "The crawl is finished: 2 were crawled of 5 URIs; 3 failed.",
-        "budgetfrontier report jobs/news --kind responsecodes",
+        "budgetfrontier statuses jobs/news",
     ),
     "stopped (nothing was committed)": (
         standing(queues=queues(ready=1), process=Process(alive=False, pid=None)),
