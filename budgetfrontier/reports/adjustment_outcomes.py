@@ -13,7 +13,7 @@ import msgspec
 
 from budgetfrontier.core.units import say_duration
 from budgetfrontier.engine.commands import survey
-from budgetfrontier.engine.commands.adjustment import override_of
+from budgetfrontier.engine.commands.survey import override_of
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import counted
 from budgetfrontier.settings.matching import Match

@@ -19,6 +19,7 @@ from budgetfrontier.engine.commands.survey import (
     change_without,
     effect_of,
     is_uniform,
+    override_of,
     standing,
     survey,
     survey_of,
@@ -309,14 +310,6 @@ def standing_of(kernel: Kernel, entry: AuditEntry, given: Any) -> dict[str, int]
     if kernel.counters.queues <= COUNTED:
         return standing(tables.flushed(), match, since=0)[0].then()
     return {} if given is None else _sums(given)
-
-
-def override_of(entry: AuditEntry) -> Override | None:
-    """Return the adjustment that an entry has made, or taken back; None for another entry."""
-    one: dict[str, Any] = entry.effect.get("withdrawn") or entry.args
-    if entry.error or entry.command not in ("adjust", "withdraw"):
-        return None
-    return Override(one["match"], one["set"])
 
 
 def check_sums(given: Any) -> None:

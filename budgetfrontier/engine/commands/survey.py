@@ -22,7 +22,7 @@ from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.head_urls import HeadUrls
-from budgetfrontier.storage.records import decode_future
+from budgetfrontier.storage.records import AuditEntry, decode_future
 from budgetfrontier.storage.uri_values import expand, label_of, short_url
 from budgetfrontier.storage.view import View
 
@@ -318,6 +318,14 @@ def survey(view: View, change: Change) -> Survey:
     counted.then = standing.then()
     counted.revision = counters.settings_revision
     return counted
+
+
+def override_of(entry: AuditEntry) -> Override | None:
+    """Return the adjustment that an entry has made, or taken back; None for another entry."""
+    one: dict[str, Any] = entry.effect.get("withdrawn") or entry.args
+    if entry.error or entry.command not in ("adjust", "withdraw"):
+        return None
+    return Override(one["match"], one["set"])
 
 
 def standing(view: View, match: Match, *, since: int) -> tuple[QueueSums, int]:

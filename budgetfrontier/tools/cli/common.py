@@ -141,13 +141,14 @@ def add_format(parser: argparse.ArgumentParser, *extra: str) -> None:
     )  # fmt: skip
 
 
-def add_page(parser: argparse.ArgumentParser) -> None:
-    """Add the options --limit and --offset."""
+def add_page(parser: argparse.ArgumentParser, *, rows: str = "first") -> None:
+    """Add the options --limit and --offset; `rows`: which ones --offset skips."""
     group = common_options(parser)
+    which = "" if rows == "first" else f"the {rows} "
     group.add_argument(
-        "--limit", type=most, default=None, metavar="N", help="print at most N rows (default, and 0: all)"
+        "--limit", type=most, default=None, metavar="N", help=f"print at most {which}N rows (default, and 0: all)"
     )
-    group.add_argument("--offset", type=count, default=0, metavar="N", help="skip the first N rows (default: 0)")
+    group.add_argument("--offset", type=count, default=0, metavar="N", help=f"skip the {rows} N rows (default: 0)")
 
 
 def several_commands() -> list[argparse.Action]:

@@ -34,7 +34,7 @@ def register(commands: Commands) -> None:
     )
     add_job(parser)
     add_format(parser)
-    add_page(parser)
+    add_page(parser, rows="newest")
 
 
 def runs(args: argparse.Namespace) -> None:

@@ -147,7 +147,7 @@ def _register_audit(commands: Commands) -> None:
         "its dry run promised, and how many are RETIRED; a pass over all queues for each, unless it names them",
     )  # fmt: skip
     add_format(parser)
-    add_page(parser)
+    add_page(parser, rows="newest")
 
 
 def report(args: argparse.Namespace, operator: CrawlOperator) -> None:

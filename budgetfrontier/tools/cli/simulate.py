@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.adjustments import note_no_match
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.maintain import size
@@ -84,6 +85,9 @@ def simulate(args: argparse.Namespace) -> int:
         memory=args.limit_memory,
     )
     with stopped_by_signals(_interrupt), common.job_operator(args) as operator, _progress() as steps:
+        for match, settings in asked.changes:
+            if not operator.dry_run("adjust", {"match": match, "set": settings})["matched"]:
+                note_no_match(match)
         found = operator.simulate(asked, say=note, steps=steps)
     if args.format == "json":
         names = ("today", "proposed")

@@ -63,6 +63,13 @@ def test_the_table_has_both_beside_each_other(stopped: Path, cli: Cli) -> None:
     assert "copying" in answer.err and str(copies.MEMORY) in answer.err
 
 
+def test_a_pattern_that_matches_no_queue_is_said(stopped: Path, cli: Cli) -> None:
+    settings = "--set", "queue_total_budget=1"
+    said = cli("simulate", stopped, *settings, "--match", "host:nosuch.test")
+    assert said.code == 0 and "host:nosuch.test matches the next URI of no queue" in said.err
+    assert "matches the next" not in cli("simulate", stopped, *settings, "--match", "domain:test").err
+
+
 def test_how_far_it_is_and_how_long_it_will_take_is_said() -> None:
     done = [Step(300, 60.0, 0.75), Step(200, 40.0, 0.5)]
     assert simulate._how_far(done, 20.0) == "50%, about 20s left: simulated 300 fetches in 1m | 200 fetches in 40s"
