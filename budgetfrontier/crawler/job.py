@@ -154,6 +154,7 @@ class Job:
                 with self._interrupts.breakable():  # nothing is in flight
                     self._open(opened, written)
                     begun = self._prepare()
+                    self._frontier.internals.look_at_disks()  # before the first fetch
                 if begun:
                     asyncio.run(self._crawl())
                     self._sync_all()  # stores the time used, too, if nothing was committed at the end

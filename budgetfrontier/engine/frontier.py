@@ -90,7 +90,7 @@ class Frontier:
         self._guard = Guard(parts, clock or WallClock(), self._hooks, replicated=replicated)
         mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
         self._delivery = Delivery(self._guard, parts.commands, mailbox)
-        self._disk_guard = DiskGuard(self._guard, self._delivery, disks)
+        disk_guard = DiskGuard(self._guard, self._delivery, disks)
         self._guard.watching = watch(self, parts.kernel.tables.env, mailbox)
         self._kernel = parts.kernel
         self._tables = parts.kernel.tables
@@ -114,7 +114,9 @@ class Frontier:
             self._kernel.put_again = self._known.put_again
         self._steering = Steering(self._guard, self._delivery)
         replica = Replica(self._guard, self._delivery) if replicated else None
-        self._internals = Internals(self._guard, self._admitter, self._steering, known=self._known, replica=replica)
+        self._internals = Internals(
+            self._guard, self._admitter, self._steering, disk_guard=disk_guard, known=self._known, replica=replica
+        )
         tables = self._tables
         of_tables = self._counters, tables, tables.leases, tables.future, tables.rotation
         self._of_lease = self._guard, self._kernel.turns, *of_tables
@@ -168,7 +170,7 @@ class Frontier:
             parts.kernel.tables.env.close()
             raise
         frontier._guard.operate(frontier._delivery.read_mailbox)
-        frontier._guard.operate(frontier._disk_guard.look, changes=0)
+        frontier._internals.look_at_disks()
         return frontier
 
     # -- URIs in

@@ -12,6 +12,7 @@ from budgetfrontier.engine import arguments, known_urls, lease_by_queue, regulat
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.api_commands import Steering
 from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.engine.disk_guard import DiskGuard
 from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
 from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.regulation import Asked
@@ -35,6 +36,7 @@ class Internals:
         admitter: Admitter,
         steering: Steering,
         *,
+        disk_guard: DiskGuard,
         known: KnownUrls | None,
         replica: Replica | None,
     ) -> None:
@@ -43,6 +45,7 @@ class Internals:
         self._tables = guard.tables
         self._admitter = admitter
         self._steering = steering
+        self._disk_guard = disk_guard
         self._known = known
         self._replica = replica
 
@@ -134,6 +137,10 @@ class Internals:
         if not 0 <= own <= new <= links:
             raise ValueError(f"of {links} links, {new} cannot be new and {own} in the queue of the page")
         self._tables.history.linked(arguments.lease(lease, "note_links").id, links, new, own)
+
+    def look_at_disks(self) -> None:
+        """Pause or resume the crawl now if `guards.min_free` calls for it."""
+        self._guard.operate(self._disk_guard.look, changes=0)
 
     def postpone_commit(self, seconds: float) -> None:
         """Let the commit interval end in so many seconds; for a caller that syncs its own files meanwhile.

@@ -26,6 +26,7 @@ from budgetfrontier.crawler.main_loop import SHORTEST_SLEEP
 from budgetfrontier.crawler.outputs import Outputs
 from budgetfrontier.crawler.robots import Robots
 from budgetfrontier.engine import disk_guard
+from budgetfrontier.engine.internals import Internals
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.reports.explain import explain
 from tests.crawler.site import Page, Site, linking, redirect, reopened, run, text
@@ -321,6 +322,18 @@ def test_a_crawl_waits_while_the_disk_of_its_outputs_is_nearly_full(
     assert (code, len(site.hits), "crawl finished" in said) == (0, 4, True)
     with Reader(tmp_path / "frontier") as reader:
         assert [(entry.command, entry.who) for entry in reader.audit()] == [("pause", "guard"), ("resume", "guard")]
+
+
+def test_a_new_crawl_looks_at_the_disks_before_its_first_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[tuple[CrawlState, int]] = []
+    with Site({"a.test/": linking("1")}) as site:
+
+        def look(internals: Internals) -> None:
+            looks.append((internals._kernel.counters.state, len(site.hits)))
+
+        monkeypatch.setattr(Internals, "look_at_disks", look)
+        assert run(site.settings(HOME), tmp_path)[0] == 0
+    assert looks == [(CrawlState.NEW, 0), (CrawlState.RUNNING, 0)], "at the opening, and with the seeds"
 
 
 def test_without_a_record_of_duplicates_a_second_run_does_not_fetch_the_seeds_again(tmp_path: Path) -> None:

@@ -620,7 +620,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def fill_disk(self, free: int) -> None:
         """The next commit looks at the disk."""
         DISK["free"] = free
-        self.frontier._guard.operate(self.frontier._disk_guard.look, changes=0)
+        self.frontier.internals.look_at_disks()
         self.frontier.commit()
         self.look_at_disk()
         self.model.commit()
