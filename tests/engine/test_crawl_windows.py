@@ -13,6 +13,7 @@ import pytest
 
 from budgetfrontier import Frontier, FrontierError, Lease, Reader, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.rollout import STEP
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.explain import explain
@@ -122,6 +123,24 @@ def test_opening_the_windows_leaves_other_waits() -> None:
     f.adjust(guards={"windows": [NIGHT]}, match="queue:a.test")
     f.adjust(guards={"windows": []}, match="queue:a.test")
     assert f.next_ready_in() == 60.0
+    whole(f)
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_a_block_given_while_the_windows_are_closed_lasts_no_longer_than_it_says(one: bool) -> None:
+    clock = at(12)
+    f = memory(clock)
+    f.schedule_many(pages("a", 2))
+    f.adjust(guards={"windows": [NIGHT]}, match="queue:a.test")
+    assert (f.lease(), state(f, "a")) == ([], "SNOOZED")
+    until = clock.time() + 60
+    if one:
+        f.snooze("a.test", until=until)
+    else:
+        f.internals.apply(Command("snooze", {"match": "queue:*", "until": until}, "me", ""))
+    assert record(f, "a").wake_time == MONDAY + 21 * HOUR
+    f.adjust(guards={"windows": []}, match="queue:a.test")
+    assert (f.lease(), f.next_ready_in()) == ([], 60.0)
     whole(f)
 
 

@@ -1672,10 +1672,7 @@ class Model:
             if not self.selects(match, states, self.queues[key]):
                 continue
             matched, before = matched + 1, self.look(key)
-            if command == "snooze":
-                self.snooze(key, max(chosen["until"], self.queues[key].wake))
-            else:
-                getattr(self, command)(key, **chosen)
+            getattr(self, command)(key, **chosen)
             if self.look(key) != before:
                 changed.append((key, before, self.look(key)))
         self.last = {"command": command, "changed": changed}
@@ -1697,7 +1694,7 @@ class Model:
 
     def snooze(self, key: str, until: float) -> None:
         queue = self.queues[key]
-        queue.block = until
+        queue.block = max(until, queue.host_wake)
         if queue.state == READY:
             self.move(queue, SNOOZED)
 

@@ -637,7 +637,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def operate(self, key: str, operation: str, seconds: float) -> None:
         queue = self.model.queues.get(key)
         if operation == "snooze":
-            until = max(self.clock.time() + seconds, queue.wake if queue else 0.0)
+            until = self.clock.time() + seconds
             if queue:
                 self.model.operate("snooze", key, until)
             done = self.frontier.snooze(key, until=until)
