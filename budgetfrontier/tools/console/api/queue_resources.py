@@ -338,7 +338,8 @@ def retired(job: ConsoleJob, parameters: ListingParameters) -> Listing[RetiredIt
         for again, part in ((False, found["rows"]), (True, found["again"]))
         for row in part
     ]
-    return Listing(rows=rows, next=next_of(found), note=found["missing"])
+    note = _with_cut(found["missing"], "queues that will retire again", found["again_cut"])
+    return Listing(rows=rows, next=next_of(found), note=note)
 
 
 def traps(job: ConsoleJob, parameters: ListingParameters) -> Listing[Suspect]:
@@ -374,7 +375,14 @@ def seeds(job: ConsoleJob, parameters: SeedsParameters) -> Listing[SeedItem]:
     found = seeds_page.build(job, query)
     query.check_names()
     rows: Sequence[dict[str, Any]] = [*found["rows"], *found["unlisted"]]
-    return Listing(rows=[_as_seed_item(row) for row in rows], next=next_of(found), note=found["missing"])
+    note = _with_cut(found["missing"], "seeds that were never scheduled", found["unlisted_cut"])
+    return Listing(rows=[_as_seed_item(row) for row in rows], next=next_of(found), note=note)
+
+
+def _with_cut(missing: str, what: str, cut: bool) -> str:
+    """Return the note of a listing, with what a larger limit would show, for no cursor leads to it."""
+    more = f"There are more {what} than `limit`: `next` does not lead to them, a larger `limit` does." if cut else ""
+    return " ".join(filter(None, (missing, more)))
 
 
 def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[DeadLetterItem]:

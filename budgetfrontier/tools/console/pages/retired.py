@@ -40,11 +40,12 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         chosen = filter(Selection(match=match or None).test(), queues_by_id(view, (n for _, n in found[:most])))
         matching = list(chosen)
         rows = rows_of(view, matching[: query.rows], str(job.folder))
-        again = [] if after else retired_again(view, str(job.folder), query.rows)
+        again = [] if after else retired_again(view, str(job.folder), query.rows + 1)
     scanned = job.scanned()
     return asked | {
         "rows": rows,
-        "again": again,
+        "again": again[: query.rows],
+        "again_cut": len(again) > query.rows,
         "matching": len(matching),
         "cut": len(found) > most,
         "next": {"after": found[most][0].hex()} if len(found) > most else None,
@@ -63,6 +64,7 @@ def _of_partitions(job: ConsoleJob, query: Query, match: str) -> dict[str, Any]:
     return {
         "rows": found.rows[start:end],
         "again": [] if start else found.again[: query.rows],
+        "again_cut": not start and len(found.again) > query.rows,
         "matching": len(found.rows),
         "cut": more,
         **from_row(query, start, more=more),

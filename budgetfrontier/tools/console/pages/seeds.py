@@ -43,7 +43,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         counters = meta.read_counters(view.txn, view.db[keys.META])
         found, upto, more = _page(islice(listed(view, after), _LOOKED_AT + 1), fate, query.rows)
         queues = {seed.row.queue for seed in found if seed.row.queue and view.find_queue(seed.row.queue) is not None}
-        unlisted = [] if fate or after else list(_unlisted(view, query.rows))
+        unlisted = [] if fate or after else list(_unlisted(view, query.rows + 1))
     statuses = partial(last_statuses, job.folder / "logs" / CRAWL_LOG, at_once=True)
     complete = True
 
@@ -60,7 +60,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "fate": fate,
         "counts": [(str(one), _WORDS[one], counters.seed_fates.get(one, 0)) for one in SeedFate],
         "count": sum(counters.seed_fates.values()),
-        "unlisted": unlisted,
+        "unlisted": unlisted[: query.rows],
+        "unlisted_cut": len(unlisted) > query.rows,
         "next": {"after": upto} if more else None,
         "first": {"after": None} if after else None,
         "has_files": True,
@@ -75,7 +76,7 @@ def _of_partitions(job: ConsoleJob, query: Query, fate: str) -> dict[str, Any]:
     def read(operator: CrawlOperator) -> tuple[list[ListedSeed], list[dict[str, Any]], str]:
         found = list(islice(operator.seeds(), _LOOKED_AT))
         listed_not = unlisted_rows(operator.settings.seeds, operator.unlisted, [])
-        return found, list(islice(listed_not, 0 if fate or start else query.rows)), operator.unanswered()
+        return found, list(islice(listed_not, 0 if fate or start else query.rows + 1)), operator.unanswered()
 
     found, unlisted, missing = job.look(read)
     fates = Counter(seed.row.fate for seed in found)
@@ -88,7 +89,8 @@ def _of_partitions(job: ConsoleJob, query: Query, fate: str) -> dict[str, Any]:
         "fate": fate,
         "counts": [(str(one), _WORDS[one], fates[one]) for one in SeedFate],
         "count": len(found),
-        "unlisted": unlisted,
+        "unlisted": unlisted[: query.rows],
+        "unlisted_cut": len(unlisted) > query.rows,
         **from_row(query, start, more=len(chosen) > start + query.rows),
         "has_files": False,
         "missing": " ".join(map(as_sentence, filter(None, (missing, cut)))),

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, Settings
 from budgetfrontier.reports.alert_state import AlertDelivery, AlertState
 from budgetfrontier.reports.crawl_comparison import Comparison
 from budgetfrontier.reports.operators import OperatorCommand
@@ -22,7 +22,7 @@ from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.job_operator import JobOperator
-from tests.tools.console.conftest import TOKEN, Client, get, visit
+from tests.tools.console.conftest import SETTINGS, TOKEN, Client, get, visit
 
 READING = [one for one in RESOURCES if one.method == "GET" and "{task}" not in one.path]
 REQUIRED = {
@@ -35,6 +35,7 @@ REQUIRED = {
 """The query of resources that need one."""
 EMPTY = ("leases", "quotas", "labels", "adjustments", "traps", "alerts")
 """The listings that have no rows of the job of these tests."""
+PATHS_WITH_MORE_ROWS = ("retired?limit=1", "seeds?limit=1", "retired", "seeds")
 
 
 def path_of(resource: ApiResource, job: str = "job") -> str:
@@ -101,6 +102,25 @@ def test_a_cursor_leads_through_all_rows(job: Path, path: str) -> None:
 
     whole, found = visit(job, act)
     assert len(whole) > 1 and [*map(json.dumps, found)] == [*map(json.dumps, whole[: len(found)])]
+
+
+def test_rows_to_which_no_cursor_leads_are_in_the_note(job: Path) -> None:
+    poor = {"match": "domain:poor.test", "set": {"queue_total_budget": 0}}
+    settings = SETTINGS | {
+        "overrides": [*SETTINGS["overrides"], poor],
+        "seeds": ["http://nor.test/", "http://no.test/"],
+    }
+    with Frontier.open(job / "frontier", Settings.from_dict(settings)) as frontier:
+        frontier.schedule_many(f"http://poor.test/{number}" for number in range(4))
+        while leases := frontier.lease(1):
+            frontier.finish(leases[0])
+        frontier.adjust(match="queue:none.test", precedence=2)
+    few, seeds, all_of_them, all_seeds = (
+        json.loads(body) for *_, body in asked(job, *(f"/jobs/job/{path}" for path in PATHS_WITH_MORE_ROWS))
+    )
+    assert len(few["rows"]) == 1 + 1 and "more queues that will retire again than `limit`" in few["note"]
+    assert "more seeds that were never scheduled than `limit`" in seeds["note"]
+    assert sum(row["again"] for row in all_of_them["rows"]) > 1 and not all_of_them["note"] and not all_seeds["note"]
 
 
 def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
