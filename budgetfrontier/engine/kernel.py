@@ -128,8 +128,6 @@ class Kernel:
         counters, before = self.counters, self.counters.state
         if before is CrawlState.RUNNING and counters.queued:
             return False  # the common case: it is not empty
-        if self.tables.in_force.counts_links and before is CrawlState.RUNNING and self.is_empty():
-            self._rank(counters.time)  # no URI is out, so that no wait depends on the time
         counters.state = self.next_state()
         if counters.state is not CrawlState.PAUSED or before in (CrawlState.PAUSED, CrawlState.PAUSING):
             return False
@@ -137,8 +135,10 @@ class Kernel:
         return True
 
     def next_state(self) -> CrawlState:
-        """Return the state of the crawl once it has settled."""
+        """Return the state of the crawl once it has settled; rank the domains first if it would end a running crawl."""
         counters = self.counters
+        if self.tables.in_force.counts_links and counters.state is CrawlState.RUNNING and self.is_empty():
+            self._rank(counters.time)  # no URI is out, so that no wait depends on the time
         return crawl_states.next_crawl_state(
             counters.state,
             scheduled=counters.scheduled,

@@ -193,6 +193,25 @@ def test_a_crawl_is_not_over_before_its_last_links_are_ranked() -> None:
         frontier.check()
 
 
+@pytest.mark.parametrize("news", [False, True])
+def test_a_resume_with_nothing_left_says_how_the_crawl_stands_after_its_last_ranking(news: bool) -> None:
+    with opened(pause_at_finish=True) as frontier:
+        frontier.schedule_many(pages("a.test", 9))
+        assert fetched(frontier) == ["a.test", "a.test"]
+        if news:
+            frontier.schedule(CrawlUri("https://a.test/0", via="https://c.test/"))
+        frontier.pause()
+        frontier.resume()
+        entry = frontier.audit(limit=1)[0]
+        state = (frontier.state.value, frontier.summary().pause_reason)
+        assert state == (("RUNNING", None) if news else ("PAUSED", "finish"))
+        assert (entry.effect["after"]["state"], entry.effect["after"]["pause_reason"]) == state
+        frontier.undo(entry.id, force=True)
+        entry = frontier.audit(limit=1)[0]
+        assert entry.effect["after"]["state"] == frontier.state == "PAUSED"
+        frontier.check()
+
+
 def test_a_budget_holds_until_the_next_ranking_and_over_a_crash(tmp_path: Path) -> None:
     clock = ManualClock(START)
     frontier = Frontier.open(tmp_path / "f", settings(), clock=clock)

@@ -118,6 +118,6 @@ def _undo_crawl(kernel: Kernel, entry: AuditEntry, force: bool) -> dict[str, Any
 def look_at_settled(kernel: Kernel) -> dict[str, Any]:
     """Return the fields of the crawl after a command, once its state has settled: with nothing left, it is over."""
     after = look_at_crawl(kernel.counters)
-    if after["state"] is not CrawlState.RUNNING or kernel.tables.in_force.counts_links:  # a new rank may revive some
+    if after["state"] is not CrawlState.RUNNING:
         return after
     return crawl_states.settled(after, kernel.next_state())
