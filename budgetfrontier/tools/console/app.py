@@ -367,7 +367,7 @@ class Console:
         return shown
 
     async def _task(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
-        task = self.tasks.find(request.match_info["task"], self._who(request))
+        task = self.tasks.own(request.match_info["task"], self._who(request))
         if _wanted(request) == _JSON:
             return web.json_response(steering.as_json(task))
         context = self._context(request, job, None) | steering.context(task)

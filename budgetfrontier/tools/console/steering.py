@@ -124,16 +124,23 @@ class Tasks:
         if not running.cancelled():
             running.exception()  # the task has it as its error
 
-    def find(self, number: str, who: str) -> Task:
-        """Return a task of somebody. Raises NotThere."""
+    def find(self, number: str) -> Task:
+        """Return a task. Raises NotThere."""
         task = self._tasks.get(number)
-        if task is None or task.who != who:
+        if task is None:
             raise NotThere("There is no such command any more; the audit has what was applied.")
+        return task
+
+    def own(self, number: str, who: str) -> Task:
+        """Return a task of somebody. Raises NotThere."""
+        task = self.find(number)
+        if task.who != who:
+            raise NotThere("Somebody else has given this command; once it is applied, the audit has it.")
         return task
 
     def shown(self, number: str, who: str) -> Task:
         """Return a dry run of somebody that has ended with an effect. Raises NotThere."""
-        task = self.find(number, who)
+        task = self.own(number, who)
         if not task.has_shown:
             raise NotThere("This dry run has shown nothing that could be applied.")
         return task

@@ -136,7 +136,7 @@ class Api:
             return self._all
         job = self._named(name)
         if "task" in request.match_info:
-            return self._tasks.find(request.match_info["task"], who_of(request))
+            return self._tasks.find(request.match_info["task"])
         if "other" in request.match_info:
             return job, self._named(request.match_info["other"])
         return job

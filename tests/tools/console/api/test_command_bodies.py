@@ -366,8 +366,9 @@ def test_a_command_that_takes_long_is_found_under_its_address(job: Path, monkeyp
         path, body = f"{PREFIX}/jobs/job/pause", {"reason": "night"}
         async with caller.client.post(path, json=body, headers=caller.headers) as answer:
             begun = answer.status, json.loads(await answer.text())["ended"], answer.headers["Location"]
+        reader = {"Authorization": f"Bearer {named_tokens.add(job / 'tokens', 'monitor', Role.READ)}"}
         while True:
-            async with caller.client.get(begun[2], headers=caller.headers) as answer:
+            async with caller.client.get(begun[2], headers=reader) as answer:
                 found = await answer.json()
             if found["ended"]:
                 break
