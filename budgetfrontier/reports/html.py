@@ -21,7 +21,7 @@ from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import groups_line, state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, worst
-from budgetfrontier.rules.verdict import process_line
+from budgetfrontier.rules.verdict import process_line, standstill
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import OverTime
@@ -81,7 +81,7 @@ def _document(
     yield states_bar(report.totals.queues)
     yield from _totals(report)
     if over_time is not None:
-        yield from _over_time(over_time)
+        yield from _over_time(over_time, standstill(report.standing))
     yield from _spend(overview)
     yield from _groups(report.groups, overview.shown(report.groups), now)
     for queue_state in ORDER:
@@ -108,7 +108,7 @@ def _totals(report: Report) -> Iterator[str]:
     yield "</section></div>\n"
 
 
-def _over_time(found: OverTime) -> Iterator[str]:
+def _over_time(found: OverTime, still: str) -> Iterator[str]:
     shown = found.curves
     if shown.known:
         yield f'<section class="card"><h2>Over time<small>per hour, in the last {SPAN_WORDS[shown.span]}; times are UTC'
@@ -121,7 +121,7 @@ def _over_time(found: OverTime) -> Iterator[str]:
             yield "</figure>\n"
         yield "</div></section>\n"
     yield '<section class="card"><h2>Forecast<small>at the rates of the last hour</small></h2>\n'
-    yield f"<p>{text(forecast_sentence(found.forecasts))}</p>\n"
+    yield f"<p>{text(forecast_sentence(found.forecasts, standstill=still))}</p>\n"
     heads = f"<th>bound</th><th{_NUMBER}>in</th><th>between</th><th>how sure</th><th>why</th>"
     yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
     for bound, seconds, earliest, latest, sure, why, first in forecast_table(found.forecasts):

@@ -251,8 +251,11 @@ def forecast_table(found: Sequence[forecasts.Forecast]) -> Iterator[tuple[Any, .
         yield *forecast, forecast is first
 
 
-def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR) -> str:
-    """Return the sentence on what ends the crawl first, when, and how sure that is, at the rates of `length`."""
+def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR, *, standstill: str = "") -> str:
+    """Return the sentence on what ends the crawl first, when, and how sure that is, at the rates of `length`.
+
+    `standstill` is why nothing ends at present: then its end has no time yet.
+    """
     first = forecasts.binding(found)
     if first is None:
         begins = {"unknown": "When the crawl ends is not known", "over": "The crawl has ended"}
@@ -266,10 +269,12 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
         )
     when = describe_duration(ceil(first.seconds))
     last = "hour" if length == HOUR else describe_duration(length)
-    ends = f"the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}"
+    how = f"({first.sure}), by {first.bound}: {first.why}"
     closed = any(forecast.bound == forecasts.WINDOWS for forecast in found)
     more = " Not all hours in which crawl windows are closed are counted." if closed else ""
-    return f"While it runs as it does now, as seen in the last {last}, {ends}.{more}"
+    if standstill:
+        return f"{standstill.capitalize()}. Once it goes on as it last ran, it ends after {when} {how}.{more}"
+    return f"While it runs as it does now, as seen in the last {last}, the crawl ends in {when} {how}.{more}"
 
 
 def held(view: View, now: float | None = None) -> forecasts.Held:

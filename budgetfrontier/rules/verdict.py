@@ -146,6 +146,20 @@ def is_hung(standing: Standing) -> bool:
     return s.now - s.process.last_call > max(SILENT, 3 * s.commit_interval)
 
 
+def standstill(standing: Standing) -> str:
+    """Return why nothing of a crawl that has URIs left ends at present, in words; "" if it goes on, or is over."""
+    s = standing
+    if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        return "the crawl is paused"
+    if s.totals.state is not CrawlState.RUNNING:
+        return ""
+    if not s.process.alive:
+        return "no process runs the crawl"
+    if is_hung(s):
+        return "the process of the crawl hangs"
+    return "" if may_crawl(s.process.program) else "no process crawls"
+
+
 def process_line(standing: Standing) -> str:
     """Return a line on the process that runs the crawl: which one, or how the last one stopped; and the last commit."""
     s = standing

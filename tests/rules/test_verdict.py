@@ -17,6 +17,7 @@ from budgetfrontier.rules.verdict import (
     pause_sentence,
     process_line,
     say_ago,
+    standstill,
     verdict,
 )
 
@@ -711,7 +712,8 @@ def test_a_process_hangs_that_is_silent_for_a_minute_or_three_commit_intervals(
     interval: float, silence: float, hangs: bool
 ) -> None:
     process = Process(alive=True, pid=7, program="x", last_call=NOW - silence, last_commit=NOW)
-    assert is_hung(standing(process=process, more={"commit_interval": interval})) is hangs
+    found = standing(process=process, more={"commit_interval": interval})
+    assert is_hung(found) is hangs and (standstill(found) == "the process of the crawl hangs") is hangs
 
 
 def test_a_process_whose_last_call_is_not_known_does_not_hang() -> None:

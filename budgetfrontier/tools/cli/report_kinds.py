@@ -307,6 +307,7 @@ def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     """Return when each bound would end the crawl."""
     from budgetfrontier.core.units import describe_duration
     from budgetfrontier.reports import over_time
+    from budgetfrontier.rules.verdict import standstill
 
     length = _length(args)
     found = operator.forecasts(time.time(), length)
@@ -322,7 +323,7 @@ def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
             )
             for row in rows
         ]
-    told = over_time.forecast_sentence(found, length)
+    told = over_time.forecast_sentence(found, length, standstill=standstill(operator.head().standing))
     return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP, told=told)
 
 

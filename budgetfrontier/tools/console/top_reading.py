@@ -9,7 +9,7 @@ from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.reports.over_time import forecast_sentence
 from budgetfrontier.reports.wrong_now import wrong_now
-from budgetfrontier.rules.verdict import verdict
+from budgetfrontier.rules.verdict import standstill, verdict
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.queue_listing import queues_by_id
@@ -40,15 +40,15 @@ class JobReading:
         with job.view() as view:
             sample = read(view, now=now)
             running = process(view, job.path)
-            judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
+            stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
             title = view.settings()[0].crawl or job.title
         job.samples.add(sample)
         (rows,), _ = job.over_time.series()
-        shown = Shown(title, now, sample, running, judged, rates=job.samples.rates(), series=list(rows))
+        shown = Shown(title, now, sample, running, verdict(stands), rates=job.samples.rates(), series=list(rows))
         scanned = job.scans.latest
         shown.as_of = scanned.when if scanned else None
         found = job.forecasts(sample.totals, scanned)
-        shown.forecast = forecast_sentence(found)
+        shown.forecast = forecast_sentence(found, standstill=standstill(stands))
         found_now = wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None)
         shown.wrong = [problem.text for problem in found_now]
         shown.progress, shown.scan_error = job.scans.progress, job.scans.error

@@ -139,7 +139,9 @@ def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:
     assert found["budgets"]["seconds"] == pytest.approx((20_000 - spent) / 180 * 3600, rel=0.1)
     text = cli("report", job, "--kind", "forecast").out
     assert "budgets" in text
-    assert re.match("While it runs as it does now, as seen in the last hour, |No end is in sight: ", text)
+    assert re.match(
+        "No process runs the crawl. Once it goes on as it last ran, it ends after |No end is in sight: ", text
+    )
 
 
 def test_a_crawl_whose_pages_all_wait_for_their_time_is_not_at_its_end(tmp_path: Path, cli: Cli) -> None:
@@ -186,7 +188,7 @@ def test_the_page_in_one_file_has_what_the_consoles_overview_has_over_time(job: 
     first = next(row for row in rows.values() if row["first"])
     page = cli("report", job, "--format", "html").out
     assert page.count('<svg class="chart"') == 6 and page.count(" per hour, at most ") >= 3, "charts"
-    assert f"<b>{first['bound']}</b>" in page and "the crawl ends in" in page
+    assert f"<b>{first['bound']}</b>" in page and "it ends after" in page
     assert all(f">{bound}<" in page for bound in rows)
     assert re.search(r"fetched <b>1[78]\d<small>/h", page)
     with Frontier.open(job / "frontier", make_settings(queue_total_budget=1), clock=ManualClock(time.time())) as f:

@@ -67,6 +67,25 @@ def test_a_forecast_is_told_in_whole_seconds() -> None:
     assert "ends in 1s (rough), by budgets: little is left." in forecast_sentence(found).replace("1 second", "1s")
 
 
+@pytest.mark.parametrize("paused", [True, False])
+def test_the_forecast_of_a_crawl_that_does_not_run_has_no_time_of_its_end(tmp_path: Path, paused: bool) -> None:
+    frontier = {"queue_total_budget": 1000, "politeness": {"min_delay": 30, "max_delay": 30}}
+    an_hour(tmp_path, Settings.from_dict({"frontier": frontier}))
+    if paused:
+        with Frontier.open(tmp_path / "frontier") as f:
+            f.pause(reason="lunch")
+
+    async def act(client: Client, console: Console) -> tuple[str, str]:
+        await console.jobs[0].scans.run()
+        page = await (await client.get("/")).text()
+        return page, await (await client.get(f"/api/v1/jobs/{console.jobs[0].slug}/forecast")).text()
+
+    why = "The crawl is paused" if paused else "No process runs the crawl"
+    for shown in visit(tmp_path, act):
+        assert f"{why}. Once it goes on as it last ran, it ends after " in shown
+        assert "While it runs" not in shown and 'class="ends"' not in shown
+
+
 def test_an_end_that_is_not_known_is_not_said_to_be_out_of_sight() -> None:
     found = [Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")]
     assert forecast_sentence(found).startswith("When the crawl ends is not known: rates are known after")

@@ -12,6 +12,7 @@ from budgetfrontier.core.units import counted
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.crawl_comparison import Comparison, NoSuchRun, compared_runs
 from budgetfrontier.rules.rates import FIGURES, Rate
+from budgetfrontier.rules.verdict import standstill
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import LimitParameters, Listing, NoParameters, described
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -152,10 +153,11 @@ def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]
     else:
         scanned, now = None, time.time()
         found = job.look(lambda operator: operator.forecasts(now, over_time.HOUR))
+    still = standstill(job.look(lambda operator: operator.head().standing))
     return Listing(
         rows=[ForecastItem(*row) for row in over_time.forecast_table(found)],
         as_of=scanned.when if scanned else None,
-        note=over_time.forecast_sentence(found),
+        note=over_time.forecast_sentence(found, standstill=still),
     )
 
 

@@ -14,7 +14,7 @@ from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
 from budgetfrontier.rules.forecasts import Forecast, binding
 from budgetfrontier.rules.rates import lasts
-from budgetfrontier.rules.verdict import Verdict, verdict
+from budgetfrontier.rules.verdict import Verdict, standstill, verdict
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.report import BloomUse, bloom_use
@@ -64,13 +64,15 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         sample = read(view, now=now)
         running = process(view, job.path)
         bloom = bloom_use(view, view.settings()[0], sample.totals.seen)
-        judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
+        stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
     scanned = job.scanned()
     found = job.forecasts(sample.totals, scanned)
     drawn = job.over_time.curves(span)
     context: dict[str, Any] = (
-        judgement(judged, wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None), job.base)
-        | foreseen(found)
+        judgement(
+            verdict(stands), wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None), job.base
+        )
+        | foreseen(found, standstill(stands))
         | {
             "sample": sample,
             "totals": sample.totals,
@@ -158,11 +160,18 @@ def _pace(drawn: Curves, name: str) -> str:
     return f"{figure(name, rate.per_hour)} an hour, in the last {SPAN_WORDS[drawn.span]}"
 
 
-def foreseen(found: Sequence[Forecast]) -> dict[str, Any]:
-    """Return the values of the forecast: its sentence, the bound that ends the crawl first, and each bound."""
+def foreseen(found: Sequence[Forecast], still: str) -> dict[str, Any]:
+    """Return the values of the forecast: its sentence, the bound that ends the crawl first, and each bound.
+
+    A crawl of which nothing ends at present, for the reason `still`, has no time of its end.
+    """
     first = binding(found)
-    ends = first if first is not None and first.seconds else None  # else it is not in the future
-    return {"forecast": forecast_sentence(found), "binding": ends, "forecasts": list(forecast_table(found))}
+    ends = first if first is not None and first.seconds and not still else None  # else it is not in the future
+    return {
+        "forecast": forecast_sentence(found, standstill=still),
+        "binding": ends,
+        "forecasts": list(forecast_table(found)),
+    }
 
 
 def rankings(

@@ -9,7 +9,7 @@ from budgetfrontier.reports.operators import CrawlOperator, Selection
 from budgetfrontier.reports.over_time import SPANS
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, wrong_now
-from budgetfrontier.rules.verdict import process_line
+from budgetfrontier.rules.verdict import process_line, standstill
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import (
@@ -62,7 +62,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
         wrong.insert(0, PresentProblem("missing_partitions", "bad", as_sentence(current.missing)))
     return (
         judgement(report.verdict, wrong, job.base, REMEDIES)
-        | foreseen(whole.forecasts)
+        | foreseen(whole.forecasts, standstill(report.standing))
         | {
             "process": process_line(report.standing),
             "totals": report.totals,
