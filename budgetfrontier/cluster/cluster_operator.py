@@ -70,8 +70,8 @@ from budgetfrontier.storage.view import PendingUri
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
 _NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
 NO_SIMULATION = (
-    "a crawl in partitions is not simulated as a whole: simulate the folder of a partition on its worker, with its "
-    "part of the fetchers"
+    "a crawl in partitions is simulated from its snapshots: `budgetfrontier simulate --cluster URL --config FILE`, "
+    "with the configuration of its workers"
 )
 SEEDS = 5000
 """Seeds that an owner is asked for at a time."""
@@ -494,7 +494,7 @@ class ClusterOperator:
         return dry_runs.with_end(op, args, effect, None if self.missing else totals)
 
     def simulate(self, asked: SimulationRequest, **options: Any) -> list[Simulated]:
-        """Refuse: no process has the whole frontier."""
+        """Refuse: the command line simulates the snapshots, which this does not know."""
         raise FrontierError(NO_SIMULATION)
 
     def apply(self, command: OperatorCommand) -> Applied:

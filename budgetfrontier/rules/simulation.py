@@ -122,6 +122,31 @@ def middle(simulated: Sequence[Simulated]) -> Simulated:
     return found
 
 
+def together(parts: Sequence[Simulated]) -> Simulated:
+    """Return the simulations of the parts of a crawl as one: their sums, and the end of the part that lasts longest."""
+    longest = max(parts, key=lambda one: one.seconds)
+    summed = {name: sum(getattr(one, name) for one in parts) for name in _SUMMED}
+    links = [(one.elsewhere, one.discovered) for one in parts]
+    shares = [share * found for share, found in links if share is not None]
+    is_known, found = len(shares) == len(links), summed["discovered"]
+    return msgspec.structs.replace(
+        longest,
+        **summed,
+        most_after=max(one.most_after for one in parts),
+        elsewhere=sum(shares) / found if is_known and found else None,
+        draws=[
+            (max(seconds for seconds, _ in draw), sum(fetches for _, fetches in draw))
+            for draw in zip(*(one.draws for one in parts), strict=True)
+        ],
+    )
+
+
+_SUMMED = (
+    "fetches", "unsure", "succeeded", "failed", "disregarded", "spent", "discovered", "size", "queued", "retired",
+    "stranded", "starved",
+)  # fmt: skip
+
+
 class Behaviour(msgspec.Struct, gc=False):
     """The draws for the fetches of a host."""
 

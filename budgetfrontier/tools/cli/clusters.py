@@ -25,8 +25,8 @@ RETRY_FOR = 5.0
 
 COMMANDS = (
     "adjust", "alerts", "audit", "compare", "dead-letters", "delete", "explain", "forget", "import", "leases",
-    "partitions", "pause", "queue", "queues", "report", "resume", "retire", "set-queue", "sheet", "snooze", "statuses",
-    "terminate", "traps", "undo", "unretire", "wake",
+    "partitions", "pause", "queue", "queues", "report", "resume", "retire", "set-queue", "sheet", "simulate", "snooze",
+    "statuses", "terminate", "traps", "undo", "unretire", "wake",
 )  # fmt: skip
 """The commands that work on a crawl in partitions."""
 
@@ -37,7 +37,6 @@ _INSTEAD = {
     "verify": "stop the worker, and give JOB as the folder of a partition there, FOLDER/partition-NNNN",
     "export": "give JOB as the folder of a partition on a worker, FOLDER/partition-NNNN, for each of them",
     "removed": "what is deleted there is not kept",
-    "simulate": "give JOB as the folder of a partition on a worker, FOLDER/partition-NNNN, and its part of --fetchers",
     "runs": "`partitions` lists who has each partition now",
     "top": "`report` and `partitions` tell the same, once",
 }

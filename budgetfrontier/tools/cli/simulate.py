@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.adjustments import note_no_match
-from budgetfrontier.tools.cli.common import Commands, add_command, add_job
+from budgetfrontier.tools.cli.common import ClusterUrl, Commands, add_command, add_job
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.maintain import size
 from budgetfrontier.tools.cli.sentences import note, say
@@ -22,7 +22,8 @@ from budgetfrontier.tools.cli.signals import stopped_by_signals
 from budgetfrontier.tools.cli.steer import assignment, given_settings
 
 if TYPE_CHECKING:
-    from budgetfrontier.rules.simulation import Simulated, Step
+    from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
+    from budgetfrontier.tools.simulation.simulation_process import Steps
 
 _EVERY = 5.0  # seconds between two lines of progress, where there is no terminal
 _BAR, _CODES = 24, 4  # characters of the bar, and of the codes before it that are not seen
@@ -40,7 +41,11 @@ def register(commands: Commands) -> None:
         "changed. Outcomes, durations, sizes and links are drawn from what the crawl has seen of each host. With "
         "--set, the crawl as it is is simulated as well, beside it.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
+    parser.add_argument(
+        "--config", type=Path, default=None, metavar="FILE",
+        help="with --cluster: the configuration of the workers, whose `cluster.snapshots` are simulated",
+    )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
         help="a setting as in `adjust`, repeatable: queue_total_budget=500",
@@ -68,7 +73,7 @@ def register(commands: Commands) -> None:
         help="the most memory for the copies; others are made in TMPDIR (default: half of what is available)",
     )  # fmt: skip
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
-    parser.set_defaults(usage=parser.error)
+    parser.set_defaults(usage=parser.error, cluster_only=("token_file", "tls_ca", "config"))
 
 
 def simulate(args: argparse.Namespace) -> int:
@@ -84,11 +89,8 @@ def simulate(args: argparse.Namespace) -> int:
         draws=args.draws or DRAWS,
         memory=args.limit_memory,
     )
-    with stopped_by_signals(_interrupt), common.job_operator(args) as operator, _progress() as steps:
-        for match, settings in asked.changes:
-            if not operator.dry_run("adjust", {"match": match, "set": settings})["matched"]:
-                note_no_match(match)
-        found = operator.simulate(asked, say=note, steps=steps)
+    with stopped_by_signals(_interrupt), _progress() as steps:
+        found = _of_partitions(args, asked, steps) if isinstance(args.job, ClusterUrl) else _of_job(args, asked, steps)
     if args.format == "json":
         names = ("today", "proposed")
         json.dump({name: one.plain() for name, one in zip(names, found, strict=False)}, sys.stdout, indent=1)
@@ -99,6 +101,25 @@ def simulate(args: argparse.Namespace) -> int:
     if (elsewhere := found[0].elsewhere) != 0.0:
         say(_new_hosts(elsewhere))
     return OK
+
+
+def _of_job(args: argparse.Namespace, asked: SimulationRequest, steps: Steps) -> list[Simulated]:
+    with common.job_operator(args) as operator:
+        for match, settings in asked.changes:
+            if not operator.dry_run("adjust", {"match": match, "set": settings})["matched"]:
+                note_no_match(match)
+        return operator.simulate(asked, say=note, steps=steps)
+
+
+def _of_partitions(args: argparse.Namespace, asked: SimulationRequest, steps: Steps) -> list[Simulated]:
+    from budgetfrontier.connections import crawl_at
+    from budgetfrontier.tools.simulation.partitions_simulation import simulate_partitions
+
+    if args.config is None:
+        args.usage("a crawl in partitions is simulated from its snapshots: give --config FILE, that of its workers")
+    settings = common.read_settings(args.config)
+    crawl_at(args.job, settings.crawl)  # it may be that of another crawl
+    return simulate_partitions(settings, asked, note, steps)
 
 
 def _new_hosts(elsewhere: float | None) -> str:

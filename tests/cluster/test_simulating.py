@@ -1,0 +1,66 @@
+"""Simulation of a crawl in partitions, from the snapshots of all of them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.snapshot_process import SnapshotTask, take
+from budgetfrontier.core.protocol import Ended
+from budgetfrontier.settings.schema import SnapshotSettings
+from budgetfrontier.tools.cli import main
+from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
+
+URL = f"kafka://nowhere/{CRAWL}"
+
+
+def snapshot(room: Path, number: int) -> int:
+    """Store a snapshot of a partition with a host; return the number of its pages."""
+    host = next(f"h{n}.test" for n in range(99) if partition_of_queue(f"h{n}.test", PARTITIONS) == number)
+    with closing(Owner(room / f"worker-{number}", Log(), number)) as owner:
+        owner.schedule(*(f"https://{host}/{page}" for page in range(5 + number)))
+        (lease,) = owner.lease()
+        owner.finish(Ended(lease.id, fetch_seconds=0.5, status=200))
+        owner.partition.commit()
+        folder = owner.partition.folder
+        store = SnapshotSettings(folder=str(room / "store"))
+        taken = take(SnapshotTask(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, number, 3, store))
+        assert taken.error is None
+    return 4 + number
+
+
+def config(room: Path, **cluster: object) -> str:
+    """Write the configuration of the workers."""
+    (room / "store").mkdir(exist_ok=True)
+    file = room / "workers.yaml"
+    file.write_text(json.dumps({"crawl": CRAWL, "cluster": {"partitions": PARTITIONS, **cluster}}))
+    return str(file)
+
+
+def test_all_partitions_are_simulated_and_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = config(tmp_path, snapshots={"folder": str(tmp_path / "store")})
+    pages = [snapshot(tmp_path, number) for number in range(PARTITIONS)]
+    arguments = ["--config", file, "--draws", "2", "--format", "json", "--set", "queue_total_budget=2"]
+    assert main(["simulate", "--cluster", URL, *arguments]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["today"]["fetches"] == sum(pages) and found["today"]["ended_by"] == "finished"
+    assert found["proposed"]["fetches"] < sum(pages) and found["proposed"]["retired"] == PARTITIONS
+    assert len(found["today"]["draws"]) == 2
+    assert f"from snapshots of {PARTITIONS} partitions; the oldest is" in err
+
+
+def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*arguments: str) -> str:
+        assert main(["simulate", "--cluster", URL, *arguments]) != 0
+        return " ".join(capsys.readouterr().err.split())
+
+    assert "names no store: give that of its workers" in refused("--config", config(tmp_path))
+    file = config(tmp_path, snapshots={"folder": str(tmp_path / "store")})
+    snapshot(tmp_path, 0)
+    assert "there is no snapshot of partition 1 of 'test'" in refused("--config", file)
+    assert "give --config FILE, that of its workers" in refused()
