@@ -19,7 +19,7 @@ _MASKS = tuple(
         (rf"(?<![\w:])(?:{_HEX}{{0,4}}:){{2,7}}(?:{_IPV4}|{_HEX}{{1,4}})?(?:%\w+)?(?![\w:])", "ADDRESS"),
         (rf"(?<![\w.]){_IPV4}(?![\w.]*\w)", "ADDRESS"),
         (rf"(?<![\w./-])(?!robots\.txt\b)(?:{_LABEL}\.)+[a-z][a-z0-9-]*[a-z0-9]\.?(?![\w/-]|\.\w|: )", "HOST"),
-        (r"(?<![\w.])~?(?:/[^\s/'\"<>:,;)\]]+)+/?", "PATH"),
+        (r"(?<![\w.])~?(?:/+[^\s/'\"<>:,;)\]]+)+/*", "PATH"),
         (r"\b0x[0-9a-fA-F]+\b|\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{8,}\b", "N"),
         (r"\d+(?:[.,:]\d+)*", "N"),
         (r"N(?:[.,:/-]N)+", "N"),
@@ -39,9 +39,16 @@ def error_kind(reason: str) -> str:
     text = reason[:_READ].encode("utf-8", "replace").decode()  # lone surrogates cannot be stored
     if _STATUS.fullmatch(text):
         return text
+    kind = _masked(text)
+    while (masked := _masked(kind)) != kind:  # what a mask, or the cut, has brought together
+        kind = masked
+    return kind or "no reason"
+
+
+def _masked(text: str) -> str:
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
-    return text.strip()[:LONGEST].strip() or "no reason"
+    return text.strip()[:LONGEST].strip()
 
 
 def status_kind(status: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from budgetfrontier.rules.error_kinds import LONGEST, error_kind, status_kind
@@ -33,6 +33,8 @@ def test_what_differs_is_masked(text: str) -> None:
     assert error_kind(text) == KINDS[text]
 
 
+@example("//0")
+@example("x0P.xx: ")
 @given(
     st.one_of(st.text(), st.from_regex(r"[a-zA-Z .:/'\[\]0-9-]{0,60}", fullmatch=True), st.sampled_from(list(KINDS)))
 )

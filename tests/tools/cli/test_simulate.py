@@ -100,12 +100,6 @@ def test_a_terminated_crawl_is_refused(stopped: Path, cli: Cli) -> None:
     assert "terminated" in answer.err
 
 
-def test_a_crawl_in_partitions_is_refused(cli: Cli) -> None:
-    answer = cli("simulate", "kafka://127.0.0.1:1/news")
-    assert answer.code == 2
-    assert "simulate does not work on a crawl in partitions: give JOB as the folder of a partition" in answer.err
-
-
 def test_a_partition_is_simulated_while_its_worker_has_it(tmp_path: Path, cli: Cli) -> None:
     with closing(Owner(tmp_path / "partition-0000", Log())) as owner:
         owner.schedule(*(f"https://host.test/{page}" for page in range(5)))
