@@ -9,6 +9,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.admission.candidates import Plain, Special
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.rules import admission_limits
+from budgetfrontier.rules.queue_states import INELIGIBLE
 
 _NONE = float("inf")
 
@@ -27,7 +28,10 @@ class Limits:
             return True
         if tables.filter is not None and not tables.filter.has_room(len(candidates)):
             return False
-        if not admission_limits.has_room(in_force.frontier.max_queued, tables.counters.queued, len(candidates)):
+        limit, queued = in_force.frontier.max_queued, tables.counters.queued
+        if limit and tables.counters.ineligible:
+            queued += self._may_be_revived(candidates)
+        if not admission_limits.has_room(limit, queued, len(candidates)):
             return False
         if not (in_force.base.max_queue_size or in_force.effective.limits_queues):
             return True
@@ -63,6 +67,12 @@ class Limits:
         if tables.filter is not None and not (uri is not None and uri.force) and not tables.filter.has_room(1):
             return admission_limits.BLOOM_EXPECTED
         return None
+
+    def _may_be_revived(self, candidates: Collection[Any]) -> int:
+        """Return how many URIs count as queued again if candidates make their INELIGIBLE queues INACTIVE."""
+        names = {one[0].queue if type(one) is tuple else one.queue for one in candidates}
+        queues = (self._tables.queues.look_up(name) for name in names)
+        return sum(queue.queued for queue in queues if queue is not None and queue.state is INELIGIBLE)
 
     def _queue_size(self, name: str) -> int:
         queue = self._tables.queues.look_up(name)

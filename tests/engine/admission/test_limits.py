@@ -80,6 +80,31 @@ def test_a_retired_queue_is_limited_though_it_does_not_count_as_queued() -> None
         f.check()
 
 
+RANKED: dict[str, Any] = {"precedence_policy": "highest-uri", "precedence_floor": 4}
+BY_PATH: dict[str, Any] = {"precedence_floor": 4, "overrides": [{"match": "regex:/low/", "set": {"precedence": 9}}]}
+
+
+@pytest.mark.parametrize("settings", [RANKED, BY_PATH])
+@pytest.mark.parametrize("how", ["schedule_many", "schedule_each", "schedule", "finish"])
+def test_what_an_ineligible_queue_holds_counts_with_the_uri_that_revives_it(how: str, settings: dict[str, Any]) -> None:
+    with memory(max_queued=9, **settings) as f:
+        f.schedule_many(CrawlUri(url, precedence=0) for url in pages("A", 3))
+        assert f.schedule_many(CrawlUri(f"https://b.test/low/{n}", precedence=9) for n in range(5)).added == 5
+        assert (f.summary().queued, record(f, "B").state) == (3, "INELIGIBLE")
+        batch = [CrawlUri(url, precedence=0) for url in pages("B", 1) + pages("C", 4)]
+        if how == "schedule_many":
+            assert f.schedule_many(batch).reasons == {"max_queued": 4}
+        elif how == "schedule_each":
+            assert f.schedule_each(batch) == [ADDED] + [FULL] * 4
+        elif how == "schedule":
+            assert [f.schedule(uri) for uri in batch] == [ADDED] + [FULL] * 4
+        else:
+            f.finish(one(f), Outcome.SUCCESS, discovered=batch)
+        assert (f.summary().queued, f.summary().full_reasons) == (9 - (how == "finish"), {"max_queued": 4})
+        assert record(f, "B").state == "INACTIVE"
+        f.check()
+
+
 def test_each_uri_that_is_full_counts_for_the_limit_that_it_has_met() -> None:
     """In a batch, in a few URLs and alone; with both limits reached, for that of the frontier."""
     with memory(max_queued=4, max_queue_size=3) as f:
