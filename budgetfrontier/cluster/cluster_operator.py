@@ -138,9 +138,11 @@ class ClusterOperator:
         if not reports:
             raise ConnectionLost(self.unanswered())
         found = standings.values()
-        state, limit = (None, None) if self.missing else (crawl_state(found), limit_reached(found))
-        workers = len({one.owner for one in found})
-        return merging.merged_report(reports, job=self.job, workers=workers, state=state, limit=limit)
+        workers, unanswered = len({one.owner for one in found}), self.unanswered()
+        state, limit = (None, None) if unanswered else (crawl_state(found), limit_reached(found))
+        return merging.merged_report(
+            reports, job=self.job, workers=workers, state=state, limit=limit, unanswered=unanswered
+        )
 
     def rows(self, standings: Mapping[int, PartitionProgress]) -> list[PartitionRow]:
         """Return a row for each partition, whether its owner has answered or not."""

@@ -50,15 +50,24 @@ _SUMS: Final = (
 
 
 def merged_report(
-    reports: Sequence[Report], *, job: str, workers: int, state: CrawlState | None = None, limit: str | None = None
+    reports: Sequence[Report],
+    *,
+    job: str,
+    workers: int,
+    state: CrawlState | None = None,
+    limit: str | None = None,
+    unanswered: str = "",
 ) -> Report:
     """Return the reports of partitions, without their queues, as that of one crawl.
 
     `job` stands for it in commands; `state` is its state if that is known better than from the totals, and `limit` the
-    setting whose total is used up.
+    setting whose total is used up. `unanswered` is the sentence on partitions without a report: the state is then
+    UNKNOWN, unless the others are TERMINATED.
     """
     totals = merged_summary([one.totals for one in reports])
-    if state is not None:
+    if unanswered and totals.state is not CrawlState.TERMINATED:
+        totals.state = CrawlState.UNKNOWN
+    elif state is not None:
         totals.state = state
     if limit is not None and totals.pause_reason is None and state in (CrawlState.PAUSED, CrawlState.PAUSING):
         totals.pause_reason = LIMIT
@@ -69,13 +78,21 @@ def merged_report(
         pause_reason=totals.pause_reason,
         totals=totals,
         queues=[],
-        standing=merged_standing([one.standing for one in reports], totals, job=job, workers=workers, limit=limit),
+        standing=merged_standing(
+            [one.standing for one in reports], totals, job=job, workers=workers, limit=limit, unanswered=unanswered
+        ),
         removed=sum(one.removed for one in reports),
     )
 
 
 def merged_standing(
-    standings: Sequence[Standing], totals: Summary, *, job: str, workers: int, limit: str | None = None
+    standings: Sequence[Standing],
+    totals: Summary,
+    *,
+    job: str,
+    workers: int,
+    limit: str | None = None,
+    unanswered: str = "",
 ) -> Standing:
     """Return the standing of a crawl, for its verdict, from those of partitions."""
     steered = max(standings, key=lambda one: one.steered_at or 0.0)
@@ -106,6 +123,7 @@ def merged_standing(
         retired_by_name=sum(one.retired_by_name for one in standings),
         rate=sum(rates) if rates else None,
         limit=limit,
+        unanswered=unanswered,
     )
 
 

@@ -29,6 +29,7 @@ class CrawlState(StrEnum):
     PAUSED = "PAUSED"
     FINISHED = "FINISHED"  # nothing queued, leased or scheduled for later
     TERMINATED = "TERMINATED"  # for good
+    UNKNOWN = "UNKNOWN"  # that of a crawl in partitions of which some do not answer; none is stored
 
 
 class Admission(StrEnum):

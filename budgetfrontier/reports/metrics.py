@@ -280,4 +280,5 @@ def _queues(one: MetricsReading) -> dict[tuple[str, ...], float]:
 
 
 def _states(one: MetricsReading) -> dict[tuple[str, ...], float]:
-    return {(str(state),): float(state is one.standing.totals.state) for state in CrawlState}
+    states = (state for state in CrawlState if state is not CrawlState.UNKNOWN)
+    return {(str(state),): float(state is one.standing.totals.state) for state in states}

@@ -41,6 +41,7 @@ _HERITRIX_STATE = {
     CrawlState.PAUSED: "PAUSE",
     CrawlState.FINISHED: "FINISH",
     CrawlState.TERMINATED: "FINISH",
+    CrawlState.UNKNOWN: "UNKNOWN",
 }
 
 

@@ -95,12 +95,16 @@ class Standing(msgspec.Struct, kw_only=True):
     """URIs finished a second, if it is known."""
     limit: str | None = None
     """The used-up limit of a crawl in partitions, such as "cluster.max_uris"."""
+    unanswered: str = ""
+    """The sentence on its partitions that do not answer; "" if all do."""
 
 
 def verdict(standing: Standing) -> Verdict:
     """Return the verdict on a crawl."""
     s = standing
     state = s.totals.state
+    if s.unanswered:
+        return Verdict("missing_partitions", "bad", f"The state of the crawl is not known: {s.unanswered}.")
     if state is CrawlState.TERMINATED:
         return Verdict("terminated", "warn", f"The crawl was {_steered(s, 'terminated')}: it hands out nothing again.")
     if state is CrawlState.NEW and not (_stopped_badly(s) and not s.process.alive):

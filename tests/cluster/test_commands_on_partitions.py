@@ -187,6 +187,12 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
     told = f"partition 3 of 4 does not answer (last with lost#1): {why}; look whether enough workers run\n"
     code, out, err = cli("report", "--format", "json")
     assert (code, err, json.loads(out)["missing_partitions"]) == (1, told, [3])
+    assert (json.loads(out)["state"], json.loads(out)["verdict"]["slug"]) == ("UNKNOWN", "missing_partitions")
+    out = cli("report")[1]
+    assert " Crawl state: UNKNOWN\n" in out
+    assert f" Verdict: The state of the crawl is not known: {told.rstrip()}.\n" in out
+    assert "finished" not in out
+    assert cli("report", "--format", "html")[1].count("does not answer") == 1
     code, out, err = cli("partitions", "--format", "json")
     assert (code, err, [row["state"] is None for row in json.loads(out)]) == (1, told, [False] * 3 + [True])
     other = next(row for row in HOSTS if partition_of_queue(row, PARTITIONS) != 3)
@@ -328,7 +334,8 @@ def test_the_console_shows_the_partitions_and_the_queues(
     with ClusterFrontier("test", directory) as frontier:
         job = PartitionedJob(URL, lambda: CrawlOwners(frontier, job=URL))
         (_, first), (_, some), (_, page), *others = asyncio.run(pages(job))
-    assert "Partition 3 of 4 does not answer (last with lost#1)" in first
+    assert "The state of the crawl is not known: partition 3 of 4 does not answer (last with lost#1)" in first
+    assert "The crawl is finished" not in first
     assert first.count("does not answer</b>") == 1
     assert "Partition 3 of 4 does not answer (last with lost#1)" in some
     here = [host for host in HOSTS if partition_of_queue(host, PARTITIONS) != 3]

@@ -57,6 +57,15 @@ def test_reports_are_added() -> None:
     assert merged.standing.job == "kafka://b/test"
 
 
+def test_the_state_is_unknown_while_a_partition_does_not_answer() -> None:
+    for state in CrawlState:
+        merged = merged_report([part(state)], job="kafka://b/test", workers=1, unanswered="partition 1 of 2 is away")
+        stays = state is CrawlState.TERMINATED
+        assert merged.state is merged.totals.state is (state if stays else CrawlState.UNKNOWN)
+        assert merged.verdict.slug == "missing_partitions"
+        assert merged.verdict.text == "The state of the crawl is not known: partition 1 of 2 is away."
+
+
 def test_the_verdict_is_on_the_whole_crawl() -> None:
     out: dict[str, Any] = {"counters": {"in_process": 2}, "queues": {"IN_PROCESS": 2}}
     assert verdict(part(rate=2.0, **out), part(rate=1.5, **out)) == "The crawl is running, 3.5 URIs/s, 4 URIs leased."

@@ -158,15 +158,13 @@ def report(args: argparse.Namespace, operator: CrawlOperator) -> None:
         return report_kinds.run(args, operator)
     from budgetfrontier.reports import html, listings, text
     from budgetfrontier.reports.layout import layout_for
-    from budgetfrontier.reports.wrong_now import PresentProblem, wrong_now
+    from budgetfrontier.reports.wrong_now import wrong_now
 
     with listings.spooled(sys.stdout) as out:
         if args.format == "html":
             most = 100 if args.limit is None else args.limit
             head, overview, over_time = operator.overview(most, all_states=args.all, forecast=True)
             wrong = wrong_now(operator.path, head.totals, overview.spend())
-            if missing := operator.unanswered():
-                wrong.append(PresentProblem("missing_partitions", "bad", missing))
             out.write(html.render(head, overview=overview, over_time=over_time, wrong=wrong))
         elif args.format == "text":
             most = 20 if args.limit is None else args.limit

@@ -8,7 +8,7 @@ from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.reports.operators import CrawlOperator, Selection
 from budgetfrontier.reports.over_time import SPANS
 from budgetfrontier.reports.totals import tiles
-from budgetfrontier.reports.wrong_now import PresentProblem, wrong_now
+from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import process_line, standstill
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -57,11 +57,8 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     now = [RatePerSecond(name, rate.per_hour / 3600) for name, rate in current.happened.rates.items()]
     spend = whole.overview.spend()
     report = current.report
-    wrong = wrong_now(None, report.totals, spend)
-    if current.missing:
-        wrong.insert(0, PresentProblem("missing_partitions", "bad", as_sentence(current.missing)))
     return (
-        judgement(report.verdict, wrong, job.base, REMEDIES)
+        judgement(report.verdict, wrong_now(None, report.totals, spend), job.base, REMEDIES)
         | foreseen(whole.forecasts, standstill(report.standing))
         | {
             "process": process_line(report.standing),
