@@ -33,7 +33,7 @@ REQUIRED = {
     "compare-runs": "run=1&run2=1",
 }
 """The query of resources that need one."""
-EMPTY = ("leases", "quotas", "labels", "adjustments", "traps", "alerts")
+EMPTY = ("leases", "quotas", "labels", "adjustments", "traps", "alerts", "compare-runs")
 """The listings that have no rows of the job of these tests."""
 PATHS_WITH_MORE_ROWS = ("retired?limit=1", "seeds?limit=1", "retired", "seeds")
 
