@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from budgetfrontier.storage.view import View
 
 HOUR, DAY = 3600.0, 86_400.0
-LATELY = 600.0
-"""The seconds of the last minutes; their rates count if the crawl has changed its pace."""
+LATELY = {600.0: 0, 120.0: 20}
+"""The seconds of the last minutes, whose rates count if the crawl has changed its pace, and how many URIs show that."""
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
 SPAN_WORDS = {"10m": "10 minutes", "1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
@@ -240,7 +240,9 @@ def forecast_rows(
         why = "it was terminated, and hands out nothing again"
         return [forecasts.Forecast("rate", None, None, None, "over", why)]
     waiting = totals.queued + totals.future
-    rates = forecasts.latest_of(happened(now - length, now), happened(now - min(length, LATELY), now))
+    rates = happened(now - length, now)
+    for lately, fewest in LATELY.items():
+        rates = forecasts.latest_of(rates, happened(now - min(length, lately), now), fewest=fewest)
     return list(forecasts.forecasts(rates, waiting=waiting, holds=holds, limits=limits))
 
 

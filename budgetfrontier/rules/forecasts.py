@@ -201,15 +201,19 @@ class Holdings:
         return found
 
 
-def latest_of(hour: Window, lately: Window) -> Window:
+def latest_of(hour: Window, lately: Window, *, fewest: int = 0) -> Window:
     """Return the rates to forecast from: those of the last hour, or `lately` if the crawl has changed its pace since.
 
-    A rate of the whole hour would outlive a crawl that has slowed down.
+    A rate of the whole hour would outlive a crawl that has slowed down. Of a short time, it is believed only if some
+    URIs ended in it, and `fewest` would have at the higher of the two paces.
     """
     if not lasts(lately.seconds) or not lately.rates or not hour.rates:
         return hour
     then, now = hour.rates["finished"].per_hour, lately.rates["finished"].per_hour
-    return lately if max(then, now) > CHANGED * min(then, now) else hour
+    higher = max(then, now)
+    if fewest and not (now and higher * lately.seconds / 3600 >= fewest):
+        return hour
+    return lately if higher > CHANGED * min(then, now) else hour
 
 
 def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[str, Limit]) -> Iterator[Forecast]:

@@ -92,7 +92,7 @@ class Standing(msgspec.Struct, kw_only=True):
     closed: int = 0
     """The part of the first SNOOZED queues that wait for their crawl windows."""
     rate: float | None = None
-    """URIs finished a second, if it is known."""
+    """URIs fetched a second in the last minute, if it is known."""
     limit: str | None = None
     """The used-up limit of a crawl in partitions, such as "cluster.max_uris"."""
     unanswered: str = ""

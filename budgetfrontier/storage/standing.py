@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from itertools import chain, islice
-from math import inf
 from pathlib import Path
 
 from budgetfrontier.core.model import CrawlState, Process, QueueState, Summary
 from budgetfrontier.rules import crawl_windows
 from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.crawl_states import FINISH
-from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.rules.rates import FIGURES, window
+from budgetfrontier.rules.verdict import SILENT, Standing
 from budgetfrontier.settings import sheets
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
@@ -20,6 +20,7 @@ from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.records import decode_lease
+from budgetfrontier.storage.series import row_of
 from budgetfrontier.storage.series import totals as totals_of
 from budgetfrontier.storage.start_command import start_command
 from budgetfrontier.storage.turn_order import in_turn
@@ -28,7 +29,7 @@ from budgetfrontier.storage.view import View
 
 LOOKED_AT = 100
 """The most queues of a state, and leases, that are looked at."""
-_RATE_OVER = 180.0  # seconds over which the rate is taken
+_RATE_OVER = 60.0  # seconds over which the rate is taken, as on the cards of the console
 _ROBOTS = "/robots.txt"
 
 
@@ -96,16 +97,18 @@ def _first_hold(view: View) -> str:
 
 
 def _rate(found: Standing, view: View) -> float | None:
-    """Return the URIs finished a second in the last minutes of this run; None if it is not known."""
+    """Return the URIs fetched a second in the minute before the last commit; None if it is old, or that is not known.
+
+    Rows are stored once a minute: the changes between two of them are spread evenly over that time.
+    """
     until = found.process.last_commit
-    if not found.process.alive or until is None:
+    if not found.process.alive or until is None or found.now - until > max(SILENT, 3 * found.commit_interval):
         return None
     since = max(until - _RATE_OVER, found.process.began or 0.0)
-    first = next(totals_of(view.txn, view.db, since, inf), None)
-    if first is None or until - first.time < _RATE_OVER / 6:
-        return None
-    ended = found.totals.succeeded + found.totals.failed - first.succeeded - first.failed
-    return max(ended, 0) / (until - first.time)
+    stored = [row for row in totals_of(view.txn, view.db, since, until, preceded=True) if row.time < until]
+    rows = [*stored, row_of(found.totals, until, run=view.counters().epoch)]
+    last = window(rows, since, until, figures={"fetched": FIGURES["fetched"]})
+    return last.rates["fetched"].per_hour / 3600 if last.seconds >= _RATE_OVER / 6 else None
 
 
 def _look_at_leases(found: Standing, view: View) -> None:

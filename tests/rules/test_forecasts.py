@@ -216,6 +216,15 @@ def test_a_pace_has_changed_by_more_than_a_half(then: float, now: float, changed
     assert latest_of(hour, lately) is (lately if changed else hour)
 
 
+@pytest.mark.parametrize(("now", "changed"), [(1620.0, True), (0.0, False)])
+def test_two_minutes_show_the_pace_of_a_tail_if_enough_would_have_ended_in_them(now: float, changed: bool) -> None:
+    """One slow host is left: 0.45 URIs end in a second, after 30."""
+    fast, slow = (Window(120.0, 2, {"finished": Rate(pace, pace, None, None)}) for pace in (108_000.0, now))
+    assert latest_of(fast, slow, fewest=20) is (slow if changed else fast)
+    rare, more = (Window(120.0, 2, {"finished": Rate(pace, pace, None, None)}) for pace in (60.0, 300.0))
+    assert latest_of(rare, more, fewest=20) is rare
+
+
 # -- the words and figures of each forecast
 
 PER_HOUR = {"succeeded": 90.0, "failed": 6.0, "disregarded": 3.0, "buried": 1.0, "discovered": 20.0, "spent": 50.0}

@@ -18,10 +18,10 @@ from budgetfrontier.storage.view import View
 from tests.support import START, kernel, on_disk, pages
 
 
-def standing(f: Frontier, tmp_path: Path) -> Standing:
+def standing(f: Frontier, tmp_path: Path, now: float | None = None) -> Standing:
     f.commit()
     with Reader(tmp_path / "frontier") as reader:
-        return reader.standing()
+        return reader.standing(now)
 
 
 def test_the_job_is_the_folder_above_the_frontier(tmp_path: Path) -> None:
@@ -41,21 +41,25 @@ def test_the_oldest_lease_is_found_with_its_url(tmp_path: Path) -> None:
         assert (found.first_lease, found.first_url) == (START, first.uri.url)
 
 
-def test_the_rate_is_that_of_the_last_minutes_of_this_run(tmp_path: Path) -> None:
+def test_the_rate_is_that_of_the_last_minute_of_this_run(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with on_disk(tmp_path, clock, hold_queues=False) as f:
         f.schedule_many(pages("ABCDE", 300))
         f.commit()
         assert standing(f, tmp_path).rate is None
-        for finished in 5, 60, 120, 120, 120:  # a minute each
+        for finished in 60, 120, 6:  # a minute each
             for _ in range(finished):
                 f.finish(f.lease(1)[0])
             clock.advance(60)
             f.commit()
-        assert standing(f, tmp_path).rate == pytest.approx(2.0, rel=0.2)
+            assert standing(f, tmp_path, clock.time()).rate == pytest.approx(finished / 60)
+        clock.advance(40)
+        f.finish(f.lease(1)[0])
+        assert standing(f, tmp_path, clock.time()).rate == pytest.approx((1 + 2) / 60)
+        assert standing(f, tmp_path, clock.time() + 1e9).rate is None, "of a process that hangs"
     clock.advance(60)
     with on_disk(tmp_path, clock) as f:
-        assert standing(f, tmp_path).rate is None
+        assert standing(f, tmp_path, clock.time()).rate is None
 
 
 def test_who_paused_is_the_one_who_gave_the_last_pause(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from budgetfrontier.core.model import Summary
@@ -27,6 +28,14 @@ class RatePerSecond(NamedTuple):
 
     name: str
     now: float
+
+
+def with_fetched(rates: Sequence[RatePerSecond], fetched: float | None) -> list[RatePerSecond]:
+    """Return the rates with that of the verdict, if it is known, in place of the sampled one: a page has one rate."""
+    found = {rate.name: rate for rate in rates}
+    if fetched is not None:
+        found["fetched"] = RatePerSecond("fetched", fetched)
+    return list(found.values())
 
 
 def _count(totals: Summary, name: str) -> int:

@@ -15,7 +15,7 @@ from budgetfrontier.storage.process import process
 from budgetfrontier.storage.queue_listing import queues_by_id
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.sampling import read
+from budgetfrontier.tools.console.sampling import read, with_fetched
 from budgetfrontier.tools.console.scan_schedule import Scanned
 from budgetfrontier.tools.console.top_controls import SORTS, Controls, Mode
 from budgetfrontier.tools.console.top_view import Opened, Shown
@@ -44,7 +44,15 @@ class JobReading:
             title = view.settings()[0].crawl or job.title
         job.samples.add(sample)
         (rows,), _ = job.over_time.series()
-        shown = Shown(title, now, sample, running, verdict(stands), rates=job.samples.rates(), series=list(rows))
+        shown = Shown(
+            title,
+            now,
+            sample,
+            running,
+            verdict(stands),
+            rates=with_fetched(job.samples.rates(), stands.rate),
+            series=list(rows),
+        )
         scanned = job.scans.latest
         shown.as_of = scanned.when if scanned else None
         found = job.forecasts(sample.totals, scanned)

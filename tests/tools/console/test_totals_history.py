@@ -97,3 +97,16 @@ def test_a_terminated_crawl_has_no_forecast() -> None:
         f.terminate()
         found = forecast_rows(between([]), f.summary(), None, {}, now=time.time())
     assert forecast_sentence(found) == "The crawl has ended: it was terminated, and hands out nothing again."
+
+
+def test_the_verdict_and_the_card_have_one_rate(tmp_path: Path) -> None:
+    clock = ManualClock(time.time() - 180)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        f.schedule_many(pages("AB", 600))
+        for finished in 300, 300, 30:  # a minute each
+            for _ in range(finished):
+                f.finish_many(f.lease(1))
+            clock.advance(60)
+            f.commit()
+        text = get(tmp_path, "/")[1]
+    assert "The crawl is running, 0.5 URIs/s" in text and "0.5<small>/s</small>" in text

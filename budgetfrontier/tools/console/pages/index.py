@@ -13,7 +13,7 @@ from budgetfrontier.storage.process import process
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.overview import judgement
-from budgetfrontier.tools.console.sampling import read
+from budgetfrontier.tools.console.sampling import read, with_fetched
 
 
 def build(jobs: Sequence[ConsoleJob]) -> dict[str, Any]:
@@ -35,7 +35,8 @@ def _row(job: ConsoleJob) -> dict[str, Any]:
     except (FrontierError, OSError) as error:
         return row | {"error": str(error)}
     found = verdict(stands)
-    rates = [rate.now for rate in job.samples.rates() if rate.name == "fetched"] if running.alive else []
+    all_rates = with_fetched(job.samples.rates(), stands.rate) if running.alive else []
+    rates = [rate.now for rate in all_rates if rate.name == "fetched"]
     return row | judgement(found, wrong_now(job.path, sample.totals, None), job.base) | {
         "error": "", "crawl": job.crawl, "totals": sample.totals, "rate": rates[0] if rates else None,
         "curve": curves.figures[0].points, "committed": last_commit(stands), "alive": running.alive,

@@ -22,7 +22,7 @@ from budgetfrontier.storage.standing import standing
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import key_path
-from budgetfrontier.tools.console.sampling import RatePerSecond, read
+from budgetfrontier.tools.console.sampling import RatePerSecond, read, with_fetched
 
 TOP = 8
 """Queues in each ranking."""
@@ -77,7 +77,9 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "sample": sample,
             "totals": sample.totals,
             "process": running,
-            "big": big_figures(sample.totals, drawn, job.samples.rates() if running.alive else []),
+            "big": big_figures(
+                sample.totals, drawn, with_fetched(job.samples.rates(), stands.rate) if running.alive else []
+            ),
             "tiles": [*tiles(sample.totals), *_storage(job, bloom)],
             "curves": drawn,
             "spans": list(SPANS),

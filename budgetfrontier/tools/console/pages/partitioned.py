@@ -43,7 +43,7 @@ from budgetfrontier.tools.console.pages.queues import COLUMNS
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
-from budgetfrontier.tools.console.sampling import RatePerSecond
+from budgetfrontier.tools.console.sampling import RatePerSecond, with_fetched
 
 FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
@@ -64,7 +64,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "process": process_line(report.standing),
             "totals": report.totals,
             "tiles": tiles(report.totals),
-            "big": big_figures(report.totals, curves, now),
+            "big": big_figures(report.totals, curves, with_fetched(now, report.standing.rate)),
             "curves": curves,
             "spans": list(SPANS),
             "scan": {"when": whole.when},
