@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.reports.suggested_commands import one_more_session, replenish_amount
-from budgetfrontier.rules.budgets import has_completed, is_over_total
+from budgetfrontier.rules.budgets import has_completed, is_over_total, rest_of_total
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce, PricesOf, affordable
 from budgetfrontier.storage.view import View
 
@@ -15,8 +15,8 @@ class Raised(NamedTuple):
     """The spend of a queue with a total budget for one more session.
 
     `raise_to` is that budget, None if another limit holds the queue. `floor` is the cost of the present URIs that it
-    would hand out, `ceiling` the rest of the budget for new ones, too, None without a maximum; the last URI may go
-    beyond it. Both are 0 for a queue that has reached its limit of completed URLs.
+    would hand out, `ceiling` the rest of the budget for new ones, too, None without a maximum; a last URI that
+    costs more than 1 may go beyond it. Both are 0 for a queue that has reached its limit of completed URLs.
     """
 
     raise_to: int | None
@@ -41,4 +41,5 @@ class WorkList:
         if has_completed(queue):
             return Raised(raise_to, 0, 0)
         _, floor, _ = affordable(self._prices(queue), queue, total, reached=reached)
-        return Raised(raise_to, floor, None if total < 0 else max(total - queue.expenditure, floor))
+        left = rest_of_total(queue.expenditure, total, reached)
+        return Raised(raise_to, floor, None if left is None else max(left, floor))

@@ -19,6 +19,11 @@ def is_over_total(spent: int, total: int, reached: bool) -> bool:
     return total >= 0 and (spent >= total if reached else spent > total)
 
 
+def rest_of_total(spent: int, total: int, reached: bool) -> int | None:
+    """Return the rest of a total budget, which is not spent, until it is, if URIs cost 1; None: no maximum."""
+    return None if total < 0 else total - spent + (not reached)
+
+
 def must_retire(queue: QueueRecord, reached: bool) -> bool:
     """Return whether a queue is RETIRED instead of having its turn: nothing to replenish, or over a limit."""
     return (

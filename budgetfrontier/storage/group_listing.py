@@ -14,6 +14,7 @@ import msgspec
 from budgetfrontier.core.model import GroupRecord, QueueRecord
 from budgetfrontier.core.vocabulary import OF_GROUP
 from budgetfrontier.rules import group_limits
+from budgetfrontier.rules.budgets import rest_of_total
 from budgetfrontier.rules.forecasts import GroupTerms
 from budgetfrontier.rules.quotas import share as quota_share
 from budgetfrontier.settings.grouping import Grouping, fits
@@ -139,11 +140,9 @@ def rest_of(view: View, grouping: Grouping) -> Callable[[int], int | None]:
     def rest(group_id: int) -> int | None:
         group = _record(view, group_id)
         limits = grouping.limits_of(group.name)
-        if limits.total_budget < 0:
-            return None
         if group_limits.is_over_budget(group, limits, reached):
             return -1
-        return limits.total_budget - group.expenditure + (not reached)
+        return rest_of_total(group.expenditure, limits.total_budget, reached)
 
     return rest
 

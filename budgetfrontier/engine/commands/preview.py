@@ -16,7 +16,7 @@ from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine.commands.floor_preview import FloorPreview
 from budgetfrontier.engine.commands.selection import hands_out
 from budgetfrontier.engine.commands.survey import Change, QueueSums, ValueCounts, effect_of, look, unknown_of
-from budgetfrontier.rules.budgets import is_over_total, total_of
+from budgetfrontier.rules.budgets import is_over_total, rest_of_total, total_of
 from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.queue_states import ACTIVE, INELIGIBLE, RETIRED, is_revived_by_change
 from budgetfrontier.settings import plugins, windows
@@ -113,7 +113,8 @@ class _Spend:
         total, reached, _, _, rest = bounds
         uris, spent, disregarded = affordable(prices, queue, total, reached=reached)
         self.disregarded += disregarded
-        ceiling = None if total < 0 else max(total - queue.expenditure, spent)  # the last URI may go beyond the budget
+        left = rest_of_total(queue.expenditure, total, reached)
+        ceiling = None if left is None else max(left, spent)  # a last URI that costs more goes further beyond the budget
         to = self._plain if rest is None else self._shared.setdefault(queue.group, (rest, _Sum()))[1]
         to.add(uris, spent, ceiling)
 

@@ -69,6 +69,19 @@ def test_spend_has_a_floor_and_a_ceiling() -> None:
         assert (plan.spend, plan.ceiling) == (192, None)
 
 
+@pytest.mark.parametrize("retire_when", ["reached", "exceeded"])
+@pytest.mark.parametrize("more", [0, 100])
+def test_a_queue_spends_its_ceiling_at_most_and_with_enough_uris_all_of_it(retire_when: str, more: int) -> None:
+    with memory(queue_total_budget=3, retire_when=retire_when) as f:
+        f.schedule_many(pages("A", 7))
+        crawl(f)
+        plan = f.adjust(queue_total_budget=9, dry_run=True)
+        f.adjust(queue_total_budget=9)
+        f.schedule_many(pages("A", more, first=7))
+        assert len(crawl(f)) == (plan.ceiling if more else plan.spend)
+        assert plan.ceiling == 6  # 3 of 3 to 9 of 9 if `reached`, else 4 to 10
+
+
 def test_queues_that_are_not_retired_are_counted_too() -> None:
     with memory(queue_total_budget=10) as f:
         f.schedule_many(pages("AB", 4))
@@ -78,8 +91,8 @@ def test_queues_that_are_not_retired_are_counted_too() -> None:
         assert (plan.matched, plan.revived_count, plan.retired_count) == (2, 0, 0)
         assert plan.others == {
             "queues": 2,
-            "before": {"uris": 3 + 1, "spend": 3 + 1, "ceiling": 9 + 10},
-            "after": {"uris": 2 + 1, "spend": 2 + 1, "ceiling": 2 + 2},  # A goes one beyond, as `exceeded` lets it
+            "before": {"uris": 3 + 1, "spend": 3 + 1, "ceiling": 10 + 11},  # the last of each goes one beyond, as `exceeded` lets it
+            "after": {"uris": 2 + 1, "spend": 2 + 1, "ceiling": 2 + 3},
         }
 
 

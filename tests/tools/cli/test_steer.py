@@ -164,7 +164,7 @@ def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
         "domain:capped.test: queue_total_budget 0 -> 500",
         "matches 1 queue",
         "would revive 1 queue: capped.test",
-        "  would fetch 3 of the URIs they hold now and spend 3, at most 499 once more come",
+        "  would fetch 3 of the URIs they hold now and spend 3, at most 500 once more come",
         "would retire 0 queues",
         "the scope is not known here (none is stored): what a crawler would disregard is counted as fetched",
     ]
