@@ -449,11 +449,12 @@ async def page_of(client: Client, console: Console, question: str) -> str:
     await console.jobs[0].scans.run()
     operator = Operator(client)
     await operator.sign_in()
-    if title == "Steer":
-        return await operator.send(dict(parse_qsl(query[1:])))
     if title == "Jobs":
         return await operator.get("/")
     path = next(page.path for page in PAGES if page.title == title and "{" not in page.path)
+    if "op" in (form := dict(parse_qsl(query[1:]))):
+        assert f'value="{form["op"]}"' in await operator.get(path), f"the page {title} has a form for {form['op']}"
+        return await operator.send(form)
     if title == "Queue":
         query = "?" + urlencode({"key": urlsplit(about).hostname or about})
     return await operator.get((path or "/") + query)
