@@ -91,7 +91,11 @@ def test_queues_that_are_not_retired_are_counted_too() -> None:
         assert (plan.matched, plan.revived_count, plan.retired_count) == (2, 0, 0)
         assert plan.others == {
             "queues": 2,
-            "before": {"uris": 3 + 1, "spend": 3 + 1, "ceiling": 10 + 11},  # the last of each goes one beyond, as `exceeded` lets it
+            "before": {
+                "uris": 3 + 1,
+                "spend": 3 + 1,
+                "ceiling": 10 + 11,
+            },  # the last of each goes one beyond, as `exceeded` lets it
             "after": {"uris": 2 + 1, "spend": 2 + 1, "ceiling": 2 + 3},
         }
 

@@ -148,7 +148,7 @@ ANSWERS = {
         ("URIs refused by reason 6", "FULL by max_queue_size 5", "scheme 1"),
     ),
     "Which hosts answer with 4xx, with 5xx, or not at all?": Answer(
-        ("2 attempts of 2 queues: 2 without an answer", "dead.test      0    0    0    0     1", "poison (1)"),
+        ("48 attempts of 5 queues: 2 without an answer", "dead.test      0    0    0    0     1", "poison (1)"),
         ("no answer 2 100.0%", "1 100% poison (1)"),
     ),
     "Which kinds of errors are there?": Answer(("poison         2       2  dead.test",), ("poison 2",)),
@@ -331,14 +331,15 @@ def job(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def second_job(tmp_path: Path) -> Path:
-    """A stopped crawl of two runs, whose disk fills up, as an alert says.
+    """A stopped crawl of two runs in two hours of the clock, whose disk fills up, as an alert says.
 
     museum.test is in a group with a quota, and found from a seed with the label news; night.test waits for its crawl
     windows; the two URIs of far.test are out of the scope.
     """
-    folder, clock = tmp_path / "second" / "job", ManualClock(time.time() - HOUR)
+    folder, hour = tmp_path / "second" / "job", time.time() // HOUR * HOUR
     settings = Settings.from_dict(SECOND)
     for run in (1, 2):
+        clock = ManualClock(hour - (3 - run) * HOUR)
         with Frontier.open(folder / "frontier", settings, clock=clock) as f:
             f.schedule_many(CrawlUri(f"http://museum.test/{run}/{n}", source="news") for n in range(3 - run))
             finish_some(f, clock, 3 - run)
