@@ -3,8 +3,9 @@
 If crawl windows have changed, the SNOOZED queues that wait for theirs have their turn again. Then, if precedences may
 have changed, the INACTIVE queues move to their new FIFOs, because they have waited longer;
 then the INELIGIBLE ones that are before the precedence floor now go to the back of theirs. At last every RETIRED queue
-that its operator did not retire by name goes to the back of its FIFO, in the order of retirement. The progress is part
-of the totals, so that it survives a crash.
+that its operator did not retire by name goes to the back of its FIFO, in the order of retirement. In a crawl that is
+over, one that would be retired again in its turn stays, so that a change which revives nothing leaves the crawl over.
+The progress is part of the totals, so that it survives a crash.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from itertools import islice
 
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.rules import queue_states, wake_times
+from budgetfrontier.rules import crawl_states, queue_states, wake_times
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.storage import keys
 
 STEP = 500  # queues, some 10 ms
+MOST_THAT_STAY = 20_000  # queues looked at in a crawl that is over, so that it is RUNNING again only if one revives
 
 
 class Rollout:
@@ -78,10 +80,21 @@ class Rollout:
             self._turns.settings.refresh(queue)
             self._tables.rotation.apply_floor(queue)
         limit -= len(regraded)
-        if not self._counters.regrade_upto and limit > 0:
-            for queue in self._tables.queues.each(self._next_of(keys.RETIRED, "revived_upto", "revive_upto", limit)):
-                if queue_states.is_revived_by_change(queue):
+        if not self._counters.regrade_upto:
+            self._revive(limit)
+
+    def _revive(self, limit: int) -> None:
+        """Bring the next RETIRED queues back; while the crawl is over, those that would only retire again stay."""
+        counters = self._counters
+        over = crawl_states.is_over(counters.state, counters.pause_reason)
+        left = MOST_THAT_STAY if over else limit
+        while limit > 0 and left > 0 and counters.revive_upto:
+            found = self._next_of(keys.RETIRED, "revived_upto", "revive_upto", min(limit, left))
+            left -= len(found)
+            for queue in self._tables.queues.each(found):
+                if queue_states.is_revived_by_change(queue) and not (over and self._turns.retires_again(queue)):
                     self._turns.unretire(queue)
+                    limit -= 1
 
     def _reopen(self, limit: int, now: float) -> int:
         """Let the next SNOOZED queues wait no longer for crawl windows, which their turn asks about; count them."""

@@ -469,6 +469,28 @@ class Turns:
             self._rotation.move(queue, queue_states.after_unretirement(queue))
         queue.by_name = False
 
+    def retires_again(self, queue: QueueRecord) -> bool:
+        """Return whether a RETIRED queue that holds URIs would be RETIRED again in its turn, with no URI tried.
+
+        Not if its turn is to choose another group for it first. It stays as it is.
+        """
+        if not queue.queued:
+            return False
+        tables, uri = self._tables, self.settings.head_uri(queue)
+        settings = tables.in_force.for_uri(uri.url, queue.queue, uri.source)
+        if queue.max_completed:
+            self._complete(queue)
+        shown = self.settings.as_it_stands(queue)
+        if shown.precedence >= self._rotation.floor:
+            return False
+        if must_retire(shown, settings.reached):
+            return True
+        if not self.groups.is_in_its_group(queue, uri):
+            return False
+        if settings.force_retire and tables.tallies.kinds and tables.tallies.reached(queue, uri, settings):
+            return True
+        return self.groups.is_over_budget(queue)
+
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
         """Block a queue until a time; a URI that is out stays out."""
         self.wait(queue, wake_times.blocked(queue, until), now)

@@ -26,6 +26,11 @@ def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> b
     return not queued and not leases and future <= future_retired
 
 
+def is_over(state: CrawlState, reason: str | None) -> bool:
+    """Return whether a crawl has come to its end: FINISHED, or paused there."""
+    return state is CrawlState.FINISHED or (state is CrawlState.PAUSED and reason == FINISH)
+
+
 def next_crawl_state(
     state: CrawlState, *, scheduled: int, leases: int, empty: bool, busy: bool, pause_at_finish: bool
 ) -> CrawlState:

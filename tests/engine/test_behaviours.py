@@ -98,10 +98,12 @@ def test_a_budget_raised_too_little_tries_no_uri() -> None:
     with memory(queue_total_budget=3) as f:
         f.schedule_many(pages("A", 9))
         assert crawl(f) == "AAAA"
-        f.adjust(queue_total_budget=2)
-        assert state(f, "A") == "INACTIVE"
-        assert f.summary().queued == 5
-        assert crawl(f) == ""
+        f.adjust(queue_total_budget=2)  # the crawl is over, and stays so
+        assert (state(f, "A"), f.state, f.summary().queued) == ("RETIRED", "FINISHED", 0)
+        f.schedule_many(pages("B", 1))
+        f.adjust(queue_total_budget=1)
+        assert (state(f, "A"), f.summary().queued) == ("INACTIVE", 6)
+        assert crawl(f) == "B"
         assert state(f, "A") == "RETIRED"
         assert record(f, "A").expenditure == 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,8 @@ def test_a_question_about_a_kept_url_revives_none() -> None:
         assert len(drain(frontier)) == HOSTS
 
 
-def test_a_crawl_is_not_over_while_queues_are_to_revive() -> None:
+def test_a_crawl_is_not_over_while_queues_are_to_revive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollout, "MOST_THAT_STAY", 10)
     with all_retired() as frontier:
         for i in range(10):
             frontier.retire(f"h{i:02}.test")
@@ -83,7 +85,8 @@ def test_a_crawl_is_not_over_while_queues_are_to_revive() -> None:
         assert len(drain(frontier)) == HOSTS - 10
 
 
-def test_nor_is_it_after_a_repair_meanwhile(tmp_path: Path) -> None:
+def test_nor_is_it_after_a_repair_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollout, "MOST_THAT_STAY", 10)
     with all_retired(tmp_path / "f") as frontier:
         for i in range(10):
             frontier.retire(f"h{i:02}.test")
@@ -253,7 +256,10 @@ def test_a_queue_that_has_not_come_to_its_turn_is_still_retired() -> None:
         assert len(drain(frontier)) == HOSTS + 1
 
 
-def test_each_commit_of_a_change_that_brings_no_uri_back_is_whole(tmp_path: Path) -> None:
+def test_each_commit_of_a_change_that_brings_no_uri_back_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollout, "MOST_THAT_STAY", 10)
     with Frontier.open(tmp_path / "frontier", make_settings()) as frontier:
         frontier.schedule_many(f"https://h{i:02}.test/" for i in range(HOSTS))
         for i in range(HOSTS - 1):
@@ -268,3 +274,37 @@ def test_each_commit_of_a_change_that_brings_no_uri_back_is_whole(tmp_path: Path
                 reader.check()
         with Reader(tmp_path / "frontier") as reader:
             assert reader.summary().state == "FINISHED"
+
+
+def test_a_change_that_revives_nothing_leaves_a_finished_crawl_finished() -> None:
+    with all_retired() as frontier:
+        before = retired(frontier)
+        frontier.adjust(match="host:other.test", queue_total_budget=70)
+        assert (crawl_state(frontier), retired(frontier), frontier.summary().queued) == ("FINISHED", before, 0)
+        assert frontier.next_ready_in() is None
+        frontier.check()
+        frontier.adjust(match="host:h17.test", queue_total_budget=70)
+        assert (crawl_state(frontier), retired(frontier), frontier.summary().queued) == ("RUNNING", HOSTS - 1, 1)
+        assert drain(frontier) == ["h17.test"]
+        assert crawl_state(frontier) == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"quotas": {"queue": {"successes": 1}}},
+        {"groups": [{"name": "all", "match": "*", "total_budget": 0}]},
+    ],
+)
+def test_a_used_up_quota_or_group_leaves_a_crawl_paused_at_its_finish(limits: dict[str, Any]) -> None:
+    with Frontier.open(":memory:", make_settings(pause_at_finish=True, **limits)) as frontier:
+        frontier.schedule_many(f"https://h.test/{page}" for page in "abc")
+        frontier.finish(frontier.lease(1)[0])
+        assert frontier.lease(1) == []
+        assert (crawl_state(frontier), retired(frontier)) == ("PAUSED", 1)
+        frontier.adjust(match="host:other.test", queue_total_budget=70)
+        assert (retired(frontier), frontier.summary().queued) == (1, 0)
+        frontier.check()
+        change = {"group": {"total_budget": 9}} if "groups" in limits else {"quotas.queue": {"successes": 2}}
+        frontier.adjust(match="group:all" if "groups" in limits else "*", **change)  # type: ignore[arg-type]
+        assert (retired(frontier), frontier.summary().queued) == (0, 2)

@@ -445,15 +445,19 @@ class Model:
         found: dict[str, int] = self.limits(name)["quotas"] if kind == "group" else values[f"quotas.{kind}"]
         return found
 
+    def quota_is_used_up(self, uri: Uri) -> bool:
+        values, _ = self.values_for(uri)
+        return any(
+            self.tallies.get((kind, name), Counter())[amount] >= limit
+            for kind, name in self.names(uri).items()
+            for amount, limit in self.quota(kind, name, values).items()
+        )
+
     def over_quota(self, queue: Queue) -> bool:
         """The next URI of a queue is not leased, because a quota is used up."""
         uri = self.head(queue)
         values, _ = self.values_for(uri)
-        if not any(
-            self.tallies.get((kind, name), Counter())[amount] >= limit
-            for kind, name in self.names(uri).items()
-            for amount, limit in self.quota(kind, name, values).items()
-        ):
+        if not self.quota_is_used_up(uri):
             return False
         if values["quotas.force_retire"]:
             self.move(queue, RETIRED)
@@ -1602,13 +1606,26 @@ class Model:
         for queue, before in waiting:
             if queue.precedence != before:
                 self.precedence_changed(queue)
+        over = self.state == "FINISHED" or (self.state == "PAUSED" and self.reason == "finish")
         for queue in list(self.retired):
-            if not queue.by_name:
+            if not queue.by_name and not (over and self.retires_again(queue)):
                 self.move(queue, INACTIVE if queue.uris else EXHAUSTED)
         for queue in self.queues.values():
             if queue.state == IN_PROCESS:
                 self.reconsider(queue)
         self.settle()
+
+    def retires_again(self, queue: Queue) -> bool:
+        """A change of settings leaves it RETIRED in a crawl that is over: its turn would only retire it again."""
+        if not queue.uris or self.below_floor(queue):
+            return False
+        if self.spent(queue):
+            return True
+        uri = self.head(queue)
+        if self.chosen_group(queue, uri) != queue.group:
+            return False
+        forced = self.values_for(uri)[0]["quotas.force_retire"] and self.quota_is_used_up(uri)
+        return forced or (queue.group != "" and self.group_spent(queue.group))
 
     def pause(self, reason: str = "operator") -> None:
         before = (self.state, self.reason)

@@ -105,6 +105,7 @@ def test_what_is_over_budget_before_and_after_is_no_news() -> None:
         f.schedule_many(pages("ABC", 5))
         crawl(f)
         f.retire("c.test")
+        f.pause()
         f.adjust(precedence=2)
         assert state(f, "A") == "INACTIVE"  # until its turn
         plan = f.adjust(match="queue:?.test", queue_total_budget=0, dry_run=True)

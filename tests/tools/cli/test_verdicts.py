@@ -411,6 +411,7 @@ def test_all_that_is_left_is_over_budget_and_retires_again(job: Path, cli: Cli) 
     with opened(job, queue_total_budget=1, pause_at_finish=True) as f:
         f.schedule_many(pages("a", "b", count=5))
         fetch(f)
+        f.pause()  # else they stay RETIRED, as the crawl is over
         f.adjust(match="queue:nobody.test", precedence=2)  # every RETIRED queue is reconsidered
         f.resume()
         f.commit()
