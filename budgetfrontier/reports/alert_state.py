@@ -15,6 +15,7 @@ from budgetfrontier.rules.alert_conditions import CrawlSample, RaisedAlert
 from budgetfrontier.storage.whole_files import name_for_damaged
 
 _FRESH = 3600.0  # seconds
+_WATCHED = 120.0  # seconds since the last look, after which its time is said
 _DAY = 86_400.0
 
 
@@ -121,7 +122,8 @@ def set_aside(files: AlertFiles) -> str | None:
 def problems(frontier: Path) -> Iterator[tuple[str, str, str]]:
     """Yield slug, level and sentence of each alert of a job that holds, and one of those that were not delivered.
 
-    If nobody has looked at the job of late, they are out of date, and left out.
+    If nobody has looked at the job of late, they are out of date, and left out; so are those of a crawl that was over
+    at the last look, as its watcher has ended with it.
     """
     if frontier.name != "frontier":  # not that of a crawl
         return
@@ -129,11 +131,12 @@ def problems(frontier: Path) -> Iterator[tuple[str, str, str]]:
     if (sentence := damage(files)) is not None:
         yield "alerts", "warn", f"{sentence}."
     state = read(files)
-    if state is None or time.time() - state.looked > _FRESH:
+    if state is None or (age := time.time() - state.looked) > _FRESH:
         return
-    for name, about in state.raised.items():
-        since = format_time(about.since, "%Y-%m-%d %H:%M")
-        yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {clean(name)} since {since} UTC: {about.text}"
+    as_of = f", as of {format_time(state.looked)}" if age > _WATCHED else ""
+    for name, about in state.raised.items() if not (as_of and state.over) else ():
+        since = f"{format_time(about.since, '%Y-%m-%d %H:%M')} UTC{as_of}"
+        yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {clean(name)} since {since}: {about.text}"
     failed = [one for one in state.deliveries if one.error and one.done and state.looked - one.time < _DAY]
     if failed:
         last, number = failed[-1], counted(len(failed), "alert was", "alerts were")

@@ -26,7 +26,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import alert_state
 from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertState
 from budgetfrontier.reports.format import clean
-from budgetfrontier.reports.operators import CrawlOperator, Selection
+from budgetfrontier.reports.operators import CrawlOperator, NoSuchQueue, Selection
 from budgetfrontier.rules import alert_conditions
 from budgetfrontier.rules.alert_conditions import (
     AlertChange,
@@ -207,7 +207,8 @@ class Watch:
             if operator.missing:
                 return ()
             self._suspects = looked + _SUSPECTS_EVERY, suspects
-        return self._suspects[1]
+            return suspects
+        return [one for one in self._suspects[1] if _hands_out(operator, one.queue)]
 
     def _note(self, settings: AlertSettings, change: AlertChange) -> None:
         """Print a change, and write it to the log."""
@@ -285,6 +286,15 @@ class Watch:
                     one.attempts, one.due, one.done, one.error = tried.attempts, tried.due, tried.done, tried.error
                 some = True
         return some
+
+
+def _hands_out(operator: CrawlOperator, key: str) -> bool:
+    """Return whether there still is a queue with this key, and it is not RETIRED."""
+    try:
+        queue, _ = operator.queue(key)
+    except NoSuchQueue:
+        return False
+    return queue.queue == key and queue.state is not QueueState.RETIRED
 
 
 def _note_conditions(state: AlertState, settings: AlertSettings, seen: Observed | Unanswered) -> list[AlertChange]:

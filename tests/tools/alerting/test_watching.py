@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Settings
+from budgetfrontier.core.units import format_time
 from budgetfrontier.reports import alert_state
 from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.storage.file_locks import LockFile
@@ -227,14 +228,27 @@ def test_a_queue_that_looks_like_a_trap_is_told_until_it_is_retired(tmp_path: Pa
         frontier.schedule_many(f"https://cal.test/events/{year}/04" for year in range(2100, 2140))
         frontier.schedule_many(f"https://good.test/item/{number}" for number in range(40))
     assert [one.condition for one in watch(job).look()] == ["trap:cal.test"]
-    assert watch(job).look() == []
+    same = watch(job)
+    assert same.look() == []
     [(_, _, body)] = hook.posted
     told_of = json.loads(body)
     assert (told_of["condition"], told_of["queue"]) == ("trap", "cal.test")
     assert told_of["text"].startswith("The queue cal.test looks like a crawler trap (score 0.9")
     assert cli("retire", job, "cal.test").code == 0
-    assert watch(job).look()[0].raised is False
+    assert same.look()[0].raised is False  # traps are not looked for again yet
     assert told(hook) == [("trap", True), ("trap", False)]
+
+
+def test_alerts_at_which_nobody_looks_any_more_are_told_with_their_time(job: Path, cli: Cli) -> None:
+    watch(job).look()
+    state = json.loads((job / FILE).read_text())
+    state["looked"] -= 600
+    (job / FILE).write_text(json.dumps(state))
+    looked = format_time(state["looked"])
+    said = next(line for line in cli("report", job).out.splitlines() if "Wrong now: Alert paused since" in line)
+    assert f" UTC, as of {looked}: " in said
+    (job / FILE).write_text(json.dumps(state | {"over": True}))
+    assert "Wrong now: Alert" not in cli("report", job).out
 
 
 def test_the_test_of_the_sinks(job: Path, hook: Hook, cli: Cli) -> None:
