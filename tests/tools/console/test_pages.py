@@ -22,6 +22,7 @@ from budgetfrontier.settings.seed_settings import with_seed_settings
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.log_files import LARGEST, before, log_files
 from budgetfrontier.tools.console.pages import audit
+from budgetfrontier.tools.console.scan_schedule import Scanned
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 
@@ -32,6 +33,28 @@ def test_retired_queues_are_a_work_list_in_their_order(job: Path) -> None:
     assert "by name" in text and "over its total budget" in text
     assert "budgetfrontier adjust" in text and "budgetfrontier unretire" in text
     assert "checkbox" not in text, "nothing can be changed without a token"
+
+
+def test_a_scan_shows_no_queue_in_a_state_that_it_has_left_since(job: Path) -> None:
+    async def scan(client: Client, console: Console) -> tuple[Scanned | None, str]:
+        await console.jobs[0].scans.run()
+        return console.jobs[0].scans.latest, await (await client.get("/queues?state=RETIRED")).text()
+
+    async def look(client: Client, console: Console) -> list[str]:
+        console.jobs[0].sample()  # else the frontier is taken for another one
+        console.jobs[0].scans.latest = latest
+        paths = ("/queues?state=RETIRED", "/retired", "/queues?q=zz")
+        return [await (await client.get(path)).text() for path in paths]
+
+    latest, before = visit(job, scan)
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.unretire("named.test", reason="again", who="alice")
+    after, work, none = visit(job, look)
+    assert "Rows 1 to 2 of 2" in before and ">named.test<" in before and "as of the scan" not in before
+    assert ">capped.test<" in after and ">named.test<" not in after and ">1 row</span>" in after
+    assert "1 queue more was RETIRED as of the scan, and is not any more." in after
+    assert re.search(r"1 retired queue <span class=\"stamp\">\(as of .{,120} UTC: \d+ URIs in 2 queues\)</span>", work)
+    assert "No queue matches" in none and "Rows 1 to 0" not in none
 
 
 def test_traps_are_listed_with_what_would_hold_each(job: Path) -> None:

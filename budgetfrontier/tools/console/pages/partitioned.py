@@ -97,8 +97,8 @@ def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "state": state or "",
         "states": list(QueueState), "q": match, "sort": sort, "sorts": ("queue", *SORTS), "by_amount": True,
         "start": start, "reverse": reverse, **from_row(query, start, more=more), "waits": False, "cut": False,
-        "as_of": None, "scan_progress": None, "scan_error": "", "is_glob": True, "pattern": match or "*",
-        "counts": totals.queues,
+        "as_of": None, "left_state": 0, "scan_progress": None, "scan_error": "", "is_glob": True,
+        "pattern": match or "*", "counts": totals.queues,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
 

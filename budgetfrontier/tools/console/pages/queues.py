@@ -1,7 +1,7 @@
 """The queues: sorted, filtered, and in pages.
 
 In the order of their turns, or by key, they are read from the indexes, as of the last commit. An order by an amount is
-that of the latest scan; the rows in it are as of the last commit.
+that of the latest scan; the rows in it are as of the last commit, without those that have left the state asked for.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         sort = "queue"
     after = query.key("after", partial(is_turn, state) if sort == "turn" and state else _is_key)
     by_amount = sort in SORTS
-    context: dict[str, Any] = {"rows": [], "next": None, "cut": False, "first": None, "as_of": None}
+    context: dict[str, Any] = {"rows": [], "next": None, "cut": False, "first": None, "as_of": None, "left_state": 0}
     with job.view() as view:
         if not by_amount:
             context |= _live(view, sort, state, text, after, query.rows)
@@ -62,7 +62,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             ids, more = scanned.columns.page(
                 sort, state=state, text=text, start=start, limit=query.rows, reverse=reverse
             )
-            context |= {"rows": list(queues_by_id(view, ids)), "as_of": scanned.when}
+            rows = [queue for queue in queues_by_id(view, ids) if state is None or queue.state is state]
+            context |= {"rows": rows, "as_of": scanned.when, "left_state": len(ids) - len(rows)}
             context["next"] = {"start": start + query.rows} if more else None
             context["first"] = {"start": max(start - query.rows, 0) or None} if start else None
         totals = job.sample_now().totals
