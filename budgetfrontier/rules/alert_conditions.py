@@ -24,6 +24,7 @@ _RESTS = ("bandwidth", "closed")  # verdicts on a crawl that fetches nothing bec
 _SAMPLES = 120  # that are kept
 _SHORTEST = 600.0  # seconds of samples that tell how fast a disk fills
 _LEAST_SPEND = 1000  # in an hour, of which a share is worth an alert
+_QUIET = 30.0  # seconds in which a process at work shows it for sure: it does about every ten
 _MORE_ROOM, _MORE_TIME, _LESS = 1.1, 1.25, 0.8  # margins
 
 
@@ -226,9 +227,12 @@ def _no_commit(seen: Observed, limit: float | None) -> _FoundCondition | None:
     if limit is None or not process.alive or not may_crawl(process.program) or process.program == WORKER:
         return None
     last = process.last_commit if seen.verdict.slug == "not_asked" else process.last_call
-    if last is None or now - last < limit:
+    if last is None or now - last < max(limit, _QUIET):
         return None
-    return _FoundCondition("bad", seen.verdict.text)
+    if seen.verdict.slug in ("not_asked", "hung"):
+        return _FoundCondition("bad", seen.verdict.text)
+    unused = f"The process of the crawl has not used the frontier for {say_duration(now - last)}."
+    return _FoundCondition("bad", f"{unused} {seen.verdict.text}")
 
 
 def _starved(seen: Observed, limit: float | None, samples: Sequence[CrawlSample]) -> _FoundCondition | None:

@@ -106,6 +106,11 @@ def test_a_process_that_does_nothing() -> None:
     idle = replace(RUNNING, last_commit=NOW - 300)
     assert held(settings, observed(process=idle, queues={"READY": 1})) == ["no_commit"]
     assert held(settings, observed(process=idle)) == []  # nothing is ready: it has nothing to ask for
+    eager = replace(QUIET, no_commit=5.0)
+    assert held(eager, observed(process=replace(RUNNING, last_call=NOW - 29))) == []  # shown every ten seconds only
+    seen = observed(process=replace(RUNNING, last_call=NOW - 30), queues={"SNOOZED": 1})
+    [one] = alert_conditions.look(eager, {}, [alert_conditions.sample(seen)], seen)[0].values()
+    assert one.text == f"The process of the crawl has not used the frontier for 30s. {seen.verdict.text}"
 
 
 def at(seconds: float, *, working: bool = True, tried: int = 4, buried: int = 0, free: int = 100 * GIB) -> CrawlSample:
