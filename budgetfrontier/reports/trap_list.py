@@ -14,9 +14,11 @@ from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.reports.queue_sample import spread
 from budgetfrontier.rules import queue_answers, trap_evidence
+from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.trap_dates import far_years
 from budgetfrontier.rules.trap_evidence import Evidence, QueueNumbers
 from budgetfrontier.rules.trap_urls import LEAST, url_signs
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.view import View
 
 READ = 500
@@ -41,7 +43,8 @@ class Suspect(msgspec.Struct):
     patterns: list[str]
     """The most frequent patterns of its paths, with their shares."""
     total_budget: int | None
-    """The total budget that would stop it: its expenditure so far. None if it is RETIRED already."""
+    """The total budget that would stop it: its expenditure so far. None if it is held already: it is RETIRED, or over
+    its budget, so that it retires at its next turn."""
 
     @property
     def rule(self) -> str:
@@ -63,7 +66,8 @@ def suspects(
     if len(chosen) > read:
         records = (view.queue_by_id(queue_id) for _, queue_id in chosen)
         chosen = nlargest(read, ((trap_evidence.interest(numbers_of(view, one, now)), one.id) for one in records))
-    found = (suspect(view, view.queue_by_id(queue_id), now) for _, queue_id in chosen)
+    budgets = BudgetsInForce(view)
+    found = (suspect(view, view.queue_by_id(queue_id), now, budgets) for _, queue_id in chosen)
     named = sorted((one for one in found if one is not None), key=order)
     return named if limit is None else named[:limit]
 
@@ -91,7 +95,7 @@ def _numbers(queue: QueueRecord, is_far: Callable[[str], object]) -> QueueNumber
     return numbers
 
 
-def suspect(view: View, queue: QueueRecord, now: float) -> Suspect | None:
+def suspect(view: View, queue: QueueRecord, now: float, budgets: BudgetsInForce) -> Suspect | None:
     """Return a queue with the evidence against it, None if that is too weak."""
     found = [item.uri for item in spread(view, queue, SAMPLE)]
     evidence = trap_evidence.by_urls(url_signs(found, now)) + trap_evidence.by_numbers(numbers_of(view, queue, now))
@@ -100,6 +104,7 @@ def suspect(view: View, queue: QueueRecord, now: float) -> Suspect | None:
         return None
     common = path_patterns((uri.url for uri in found), _PATTERNS)
     patterns = [f"{one.pattern} {one.urls / len(found):.0%}" for one in common]
+    is_held = queue.state is QueueState.RETIRED or must_retire(budgets.show(queue), budgets.reached(queue))
     return Suspect(
         queue=queue.queue,
         state=queue.state,
@@ -109,5 +114,5 @@ def suspect(view: View, queue: QueueRecord, now: float) -> Suspect | None:
         spent=queue.expenditure,
         evidence=sorted(evidence, key=lambda one: -one.score),
         patterns=patterns,
-        total_budget=None if queue.state is QueueState.RETIRED else queue.expenditure,
+        total_budget=None if is_held else queue.expenditure,
     )

@@ -114,9 +114,7 @@ class _Spend:
         uris, spent, disregarded = affordable(prices, queue, total, reached=reached)
         self.disregarded += disregarded
         left = rest_of_total(queue.expenditure, total, reached)
-        ceiling = (
-            None if left is None else max(left, spent)
-        )  # a last URI that costs more goes further beyond the budget
+        ceiling = None if left is None else max(left, spent)  # a last URI that costs more goes further
         to = self._plain if rest is None else self._shared.setdefault(queue.group, (rest, _Sum()))[1]
         to.add(uris, spent, ceiling)
 

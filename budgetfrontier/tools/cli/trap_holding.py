@@ -96,7 +96,7 @@ def _suspect(args: argparse.Namespace, operator: CrawlOperator) -> Suspect:
     if found is None:
         raise FrontierError(f"{clean(key)} does not look like a trap; `budgetfrontier adjust` sets any budget")
     if found.total_budget is None:
-        raise FrontierError(f"{clean(key)} is RETIRED already: it hands out none of its URIs")
+        raise FrontierError(f"{clean(key)} is held already: {_held(found)}")
     return found
 
 
@@ -106,11 +106,18 @@ def holding(suspect: Suspect) -> dict[str, Any]:
 
 
 def _command(suspect: Suspect, job: str) -> str:
-    """Return the dry run of the adjustment that holds a queue; "" if it is RETIRED already."""
+    """Return the dry run of the adjustment that holds a queue; "" if it is held already."""
     if suspect.total_budget is None:
         return ""
     words = ("--match", f"queue:{suspect.queue}", "--total-budget", str(suspect.total_budget), "--dry-run")
     return shlex.join(("budgetfrontier", "adjust", job, *words))
+
+
+def _held(suspect: Suspect) -> str:
+    """Return what holds a queue without a command."""
+    if suspect.state == "RETIRED":
+        return "it is RETIRED, and hands out none of its URIs"
+    return "it is over its budget, and retires at its next turn"
 
 
 def _row(suspect: Suspect, job: str) -> Sequence[object]:
@@ -130,7 +137,7 @@ def _lines(suspect: Suspect, job: str) -> Iterator[str]:
         yield f"  {one.code}: {clean(one.text)}" + (f", such as {clean(one.example)}" if one.example else "")
     yield f"  paths: {clean(', '.join(suspect.patterns))}"
     command = _command(suspect, job)
-    yield f"  hold it: {clean(command)}" if command else "  held: it is RETIRED, and hands out none of its URIs"
+    yield f"  hold it: {clean(command)}" if command else f"  held: {_held(suspect)}"
     if suspect.rule:
         yield f"  or in scope.reject: {_quoted(suspect.rule)}"
 

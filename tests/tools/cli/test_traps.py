@@ -65,7 +65,20 @@ def test_a_queue_is_held_and_the_audit_has_the_evidence(trapped: Path, cli: Cli)
         assert record is not None and record.state is QueueState.RETIRED
     assert "  held: it is RETIRED, and hands out none of its URIs" in cli("traps", trapped).out
     again = cli("traps", trapped, "--apply", "cal.test")
-    assert again.code != 0 and "cal.test is RETIRED already" in again.err
+    assert again.code != 0 and "cal.test is held already: it is RETIRED" in again.err
+
+
+def test_a_queue_over_its_budget_is_held_without_a_command(trapped: Path, cli: Cli) -> None:
+    with Frontier.open(trapped / "frontier") as frontier:
+        record = frontier.queue("cal.test")
+        assert record is not None
+        frontier.adjust(match="queue:cal.test", queue_total_budget=record.expenditure - 1)
+        assert record.state is not QueueState.RETIRED
+    assert "  held: it is over its budget, and retires at its next turn" in cli("traps", trapped).out.splitlines()
+    (row,) = json.loads(cli("traps", trapped, "--format", "json").out)
+    assert (row["total_budget"], row["command"]) == (None, "")
+    refused = cli("traps", trapped, "--apply", "cal.test", "--dry-run")
+    assert refused.code != 0 and "is held already: it is over its budget" in refused.err
 
 
 def test_what_is_no_trap_is_not_held(trapped: Path, cli: Cli) -> None:
