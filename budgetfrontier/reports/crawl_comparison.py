@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from budgetfrontier.core.model import Run
 from budgetfrontier.errors import FrontierError
@@ -91,8 +92,11 @@ def busy_queues(busiest: Busiest) -> Iterator[FetchedQueue]:
 
 
 def rates_of(happened: Between, since: float, until: float) -> dict[str, Rate]:
-    """Return the figures of a time, with their rates an hour of crawling; none if nothing is known of it."""
-    return happened(since, until).rates
+    """Return the figures of a time, with their rates an hour of crawling; none if nothing is known of it.
+
+    What happened within a minute is estimated for a part of it: counts are rounded.
+    """
+    return {name: replace(rate, count=round(rate.count)) for name, rate in happened(since, until).rates.items()}
 
 
 def compared(

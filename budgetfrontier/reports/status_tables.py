@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
 from operator import itemgetter
@@ -68,6 +69,13 @@ class Statuses(msgspec.Struct):
     kinds: list[KindRow]
     unreported: int = 0
     """Attempts that have succeeded with a status that was not reported."""
+
+
+def status_named(text: str) -> str:
+    """Return a class, a status or a kind as StatusChoice has it. Raises ValueError for one that is not counted."""
+    if re.fullmatch(r"[0-9]xx|[0-9]+", text.lower()) and not re.fullmatch(r"[2-5]xx|[4-9][0-9]{2}", text.lower()):
+        raise ValueError(f"{text} is no class that is counted (2xx, 3xx, 4xx, 5xx, none), nor a status from 400 on")
+    return text.lower() if re.fullmatch(r"[2-5]XX|NONE", text.upper()) else text
 
 
 class StatusChoice(NamedTuple):

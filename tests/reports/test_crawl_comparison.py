@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier.reports.crawl_comparison import SIDES, FetchedQueue, compared
+from budgetfrontier.reports.crawl_comparison import SIDES, FetchedQueue, compared, rates_of
+from budgetfrontier.rules.rates import Rate, Window
 
 amounts = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 50))
 
@@ -27,3 +28,9 @@ def test_each_queue_is_there_once_and_the_greatest_difference_first(
             2 * first.get(row.queue, 0),
             2 * second.get(row.queue, 0),
         )
+
+
+def test_counts_are_whole_numbers() -> None:
+    fetched = Rate(count=1454.9998962932787, per_hour=2000.5, low=None, high=None)
+    found = rates_of(lambda since, until: Window(until - since, 3, {"fetched": fetched}), 0.0, 60.0)
+    assert str(found["fetched"].count) == "1455" and found["fetched"].per_hour == 2000.5

@@ -38,8 +38,8 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
     if not entry.effect.get("changed"):
         raise FrontierError(f"{entry.id}, {command}, has changed nothing")
     raise FrontierError(
-        f"{entry.id}, {command} of {entry.effect['changed']:,} queues, cannot be undone: a crawl in partitions, or in "
-        "memory, keeps nothing of commands on many queues; give the opposite command with the same selection"
+        f"{entry.id}, {command}, cannot be undone: a crawl in partitions, or in memory, keeps nothing of commands on "
+        "many queues; give the opposite command with the same selection"
     )
 
 

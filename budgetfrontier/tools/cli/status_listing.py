@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -50,11 +49,12 @@ def register(commands: Commands) -> None:
 def _status(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("it is empty; without it, all errors count")
-    if re.fullmatch(r"[0-9]xx|[0-9]+", text.lower()) and not re.fullmatch(r"[2-5]xx|[4-9][0-9]{2}", text.lower()):
-        raise argparse.ArgumentTypeError(
-            f"{text} is no class that is counted (2xx, 3xx, 4xx, 5xx, none), nor a status from 400 on"
-        )
-    return text.lower() if re.fullmatch(r"[2-5]XX|NONE", text.upper()) else text
+    from budgetfrontier.reports.status_tables import status_named
+
+    try:
+        return status_named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def statuses(args: argparse.Namespace, operator: CrawlOperator) -> None:

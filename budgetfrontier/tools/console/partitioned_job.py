@@ -164,7 +164,7 @@ class PartitionedJob(ConsoleJob):
             with self._steering:
                 operator = ClusterOperator(self._steered_by())
                 if order.op in ("delete", "drop") and not order.args.get("for_good"):
-                    raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with `for good`")
+                    raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with `for_good`")
                 if order.args.get("ids") is not None:
                     operator.check_letters(order.args["ids"])
                 if order.op == "schedule" and not order.dry_run:

@@ -24,6 +24,7 @@ NO_HISTORY = (
     "nothing is known of fetches in this crawl: its interface says nothing but that they ended. All of them are taken "
     "for successes of a second, without links"
 )
+NO_FETCHES = "nothing was fetched in this crawl so far: all fetches are taken for successes of a second, without links"
 
 
 def simulate(
@@ -43,7 +44,7 @@ def simulate(
     if counters.state in (CrawlState.PAUSED, CrawlState.PAUSING) and counters.pause_reason != FINISH:
         say("the crawl is paused; it is simulated as if it was resumed now")
     if not is_known:
-        say(NO_HISTORY)
+        say(NO_HISTORY if counters.succeeded + counters.failed + counters.retried else NO_FETCHES)
     today = Question(
         start=time.time(),
         fetchers=asked.fetchers or settings.fetch.concurrency,

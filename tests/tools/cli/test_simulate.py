@@ -70,6 +70,14 @@ def test_a_pattern_that_matches_no_queue_is_said(stopped: Path, cli: Cli) -> Non
     assert "matches the next" not in cli("simulate", stopped, *settings, "--match", "domain:test").err
 
 
+def test_nothing_fetched_so_far_is_said(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.schedule("http://a.test/")
+    said = cli("simulate", tmp_path / "job")
+    assert said.code == 0 and "nothing was fetched in this crawl so far" in said.err
+    assert "its interface" not in said.err
+
+
 def test_how_far_it_is_and_how_long_it_will_take_is_said() -> None:
     done = [Step(300, 60.0, 0.75), Step(200, 40.0, 0.5)]
     assert simulate._how_far(done, 20.0) == "50%, about 20s left: simulated 300 fetches in 1m | 200 fetches in 40s"

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.model import DeadLetter, QueueState
+from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState
 from budgetfrontier.reports.explanation import Outlook
 from budgetfrontier.reports.lease_rows import lease_rows
 from budgetfrontier.reports.operators import NoSuchQueue, Selection
 from budgetfrontier.reports.seed_fates import SeedStatus
-from budgetfrontier.reports.status_tables import Statuses
+from budgetfrontier.reports.status_tables import Statuses, status_named
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage.group_listing import GroupRow
@@ -36,7 +36,7 @@ from budgetfrontier.tools.console.pages import queues as queues_page
 from budgetfrontier.tools.console.pages import retired as retired_page
 from budgetfrontier.tools.console.pages import seeds as seeds_page
 from budgetfrontier.tools.console.pages import traps as traps_page
-from budgetfrontier.tools.console.query import NotThere, Query
+from budgetfrontier.tools.console.query import BadRequest, NotThere, Query
 from budgetfrontier.tools.console.rendering import as_sentence
 
 
@@ -192,7 +192,11 @@ class StatusesParameters(LimitParameters, forbid_unknown_fields=True, kw_only=Tr
 
     match: Annotated[str, described("only queues that this pattern of overrides matches")] = ""
     status: Annotated[
-        str, described("the class (5xx, none), the status (404) or the kind of error of which to list those with most")
+        str,
+        described(
+            "the class (5xx, none), the status (404) or the kind of error of which `rows` has those with most; `kinds` "
+            "are of all errors"
+        ),
     ] = ""
 
 
@@ -308,15 +312,18 @@ def _pending(item: PendingUri) -> PendingItem:
     )  # fmt: skip
 
 
+def _found(job: ConsoleJob, key: str, **options: Any) -> tuple[QueueRecord, list[PendingUri]]:
+    """Return a queue, given in any spelling of its host, with some of its URIs. Raises NotThere."""
+    try:
+        return job.look(lambda operator: operator.queue(operator.key_of(key), **options))
+    except NoSuchQueue as error:
+        raise NotThere(str(error)) from None
+
+
 def pending(job: ConsoleJob, parameters: UrisParameters) -> Listing[PendingItem]:
     """Return the first URIs of a queue, or some that are spread over it."""
     p = parameters
-    try:
-        record, found = job.look(
-            lambda operator: operator.queue(operator.key_of(p.queue), limit=p.limit, spread=p.spread)
-        )
-    except NoSuchQueue as error:
-        raise NotThere(str(error)) from None
+    record, found = _found(job, p.queue, limit=p.limit, spread=p.spread)
     rest = record.queued - len(found)
     return Listing(rows=[*map(_pending, found)], note=f"{rest:,} more" if rest > 0 else "")
 
@@ -354,13 +361,18 @@ def traps(job: ConsoleJob, parameters: ListingParameters) -> Listing[Suspect]:
 
 def statuses(job: ConsoleJob, p: StatusesParameters) -> Statuses:
     """Return the answers of hosts, and the kinds of errors. O(queues)."""
+    try:
+        status = status_named(p.status)
+    except ValueError as error:
+        raise BadRequest(f"status: {error}") from None
     selection = Selection(match=p.match or None)
-    return job.look(lambda operator: operator.statuses(selection, status=p.status, limit=p.limit))
+    return job.look(lambda operator: operator.statuses(selection, status=status, limit=p.limit))
 
 
 def leases(job: ConsoleJob, parameters: LeasesParameters) -> Listing[LeaseItem]:
     """Return the leases that were out at the last commit, the oldest first."""
-    found = job.look(lambda operator: operator.leases(parameters.queue or None))
+    key = _found(job, parameters.queue)[0].queue if parameters.queue else None
+    found = job.look(lambda operator: operator.leases(key))
     rows = sorted(lease_rows(found.rows, time.time()), key=lambda row: row["began"])
     limit = parameters.limit
     cut = f"{len(rows) - limit:,} leases more than `limit` were left out." if len(rows) > limit else ""
@@ -387,7 +399,8 @@ def _with_cut(missing: str, what: str, cut: bool) -> str:
 
 def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[DeadLetterItem]:
     """Return the dead letters, the oldest first."""
-    query = query_of(parameters, reason=parameters.reason, queue=parameters.queue)
+    key = _found(job, parameters.queue)[0].queue if parameters.queue else ""
+    query = query_of(parameters, reason=parameters.reason, queue=key)
     found = dead_letters_page.build(job, query)
     query.check_names()
     return Listing(rows=[_letter(one) for one in found["rows"]], next=next_of(found), note=found["missing"])

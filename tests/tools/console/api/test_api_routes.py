@@ -152,6 +152,9 @@ def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
         ("/jobs/job/report?kind=seeds&since=1h", 400, "is as of now"),
         ("/jobs/job/report?kind=host", 400, "kind: expected str matching regex"),
         ("/jobs/job/uris?queue=cappd.test", 404, "did you mean capped.test"),
+        ("/jobs/job/leases?queue=cappd.test", 404, "did you mean capped.test"),
+        ("/jobs/job/dead-letters?queue=cappd.test", 404, "did you mean capped.test"),
+        ("/jobs/job/statuses?status=6xx", 400, "6xx is no class that is counted"),
         ("/jobs/job/audit?outcome=true", 400, "give its `id`, too"),
         ("/jobs/job/audit?outcome=true&id=99", 404, "no entry 99"),
         ("/jobs/job/compare/jobb", 404, "did you mean job"),
@@ -163,6 +166,11 @@ def test_errors_are_problems_that_say_what_to_do(job: Path, path: str, status: i
     ((found, kind, body),) = asked(job, path)
     problem = msgspec.json.decode(body, type=ApiProblem)
     assert (found, kind, problem.status) == (status, PROBLEM, status) and words in problem.detail, problem
+
+
+def test_a_queue_may_be_given_in_any_spelling_of_its_host(job: Path) -> None:
+    found = asked(job, "/jobs/job/dead-letters?queue=DEAD.test.", "/jobs/job/leases?queue=DEAD.test.")
+    assert [len(json.loads(body)["rows"]) for _, _, body in found] == [1, 0]
 
 
 def test_several_jobs_have_the_names_of_their_pages(job: Path, tmp_path: Path) -> None:
