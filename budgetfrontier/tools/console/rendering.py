@@ -123,8 +123,9 @@ def short(value: str, most: int = 160) -> Markup:
 
 
 def coded(value: str) -> Markup:
-    """Return a sentence with what is between backquotes, such as a command, as code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(Markup("{}").format(clean(value)))))
+    """Return a sentence, also one from `short`, with what is between backquotes, such as a command, as code."""
+    markup = value if isinstance(value, Markup) else Markup("{}").format(clean(value))
+    return Markup(re.sub("(<[^>]*>)|`([^`<>]+)`", lambda part: part[1] or f"<code>{part[2]}</code>", str(markup)))
 
 
 def data(value: object) -> Markup:

@@ -23,7 +23,7 @@ from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.pages import ConsolePage
 from budgetfrontier.tools.console.pages.table import PAGES as TABLE
 from budgetfrontier.tools.console.query import Query
-from budgetfrontier.tools.console.rendering import coded, key_path
+from budgetfrontier.tools.console.rendering import coded, key_path, short
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 PAGES = ["/", "/queues", "/queues?state=RETIRED", "/queues?sort=queue", "/queue/snoozed.test", "/queue?key=named.test"]
@@ -431,3 +431,5 @@ def test_every_live_section_is_part_of_its_page(job: Path, page: ConsolePage) ->
 
 def test_commands_in_sentences_are_shown_as_code_and_nothing_else_is_markup() -> None:
     assert coded("`adjust <b>` it, ` and \x07") == "<code>adjust &lt;b&gt;</code> it, ` and \\x07"
+    assert coded(short("`visit` <")) == "<bdi><code>visit</code> &lt;</bdi>"
+    assert coded(short("`a` b", 3)) == '<bdi title="`a` b"><code>a</code>…</bdi>'

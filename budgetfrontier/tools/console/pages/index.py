@@ -31,7 +31,7 @@ def _row(job: ConsoleJob) -> dict[str, Any]:
             sample = read(view, now=now)
             running = process(view, job.path)
             stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
-        curves = job.over_time.curves("1d")
+        curves = job.over_time.curves("")
     except (FrontierError, OSError) as error:
         return row | {"error": str(error)}
     found = verdict(stands)
@@ -39,5 +39,6 @@ def _row(job: ConsoleJob) -> dict[str, Any]:
     rates = [rate.now for rate in all_rates if rate.name == "fetched"]
     return row | judgement(found, wrong_now(job.path, sample.totals, None), job.base) | {
         "error": "", "crawl": job.crawl, "totals": sample.totals, "rate": rates[0] if rates else None,
-        "curve": curves.figures[0].points, "committed": last_commit(stands), "alive": running.alive,
+        "curve": curves.figures[0].points, "span": curves.span, "committed": last_commit(stands),
+        "alive": running.alive,
     }  # fmt: skip

@@ -48,7 +48,7 @@
     section.classList.remove("lost");
   };
   const tell = (why) => {
-    lost.replaceChildren(`This page is as of ${current.toLocaleTimeString()} and no longer live: ${why}`);
+    lost.replaceChildren(`This page is as of ${current.toISOString().slice(0, 19).replace("T", " ")} UTC and no longer live: ${why}`);
     lost.hidden = false;
     section.classList.add("lost");
   };
