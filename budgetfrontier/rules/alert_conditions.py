@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.core.model import CrawlState
-from budgetfrontier.core.units import counted, format_size, say_duration
+from budgetfrontier.core.units import counted, format_size, format_time, say_duration
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.run_history import WORKER, may_crawl
 from budgetfrontier.rules.verdict import Standing, Verdict
@@ -108,10 +108,13 @@ def look(
     before: Mapping[str, RaisedAlert],
     samples: Sequence[CrawlSample],
     seen: Observed | Unanswered,
+    *,
+    last_seen: float = 0.0,
 ) -> tuple[dict[str, RaisedAlert], list[AlertChange]]:
     """Return the conditions that hold now, and what has changed since those that held before.
 
-    `samples` are those of earlier looks, the oldest first, and the one of this look.
+    `samples` are those of earlier looks, the oldest first, and the one of this look. `last_seen` is the time of the
+    sentences in `before`, which have times relative to it; 0.0 if it is not known.
     """
     now, after = seen.now, dict[str, RaisedAlert]()
     found = (
@@ -123,8 +126,9 @@ def look(
         old = before.get(name)
         after[name] = RaisedAlert(now if old is None else old.since, level, text)
     ended = {name: old for name, old in before.items() if name not in after}
+    of = f"; at {format_time(last_seen)}" if last_seen else ""
     changes = [
-        AlertChange(name, False, now, RaisedAlert(old.since, "good", f"No longer: {old.text}"))
+        AlertChange(name, False, now, RaisedAlert(old.since, "good", f"No longer{of}: {old.text}"))
         for name, old in ended.items()
     ]
     changes += [AlertChange(name, True, now, after[name]) for name in after if name not in before]

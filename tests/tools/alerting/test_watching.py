@@ -70,7 +70,10 @@ def test_what_begins_and_what_ends_is_told_once_whoever_watches(job: Path, hook:
     assert "paused by anna" in listed[0]["text"] or "lunch" in listed[0]["text"]
     assert " Wrong now: Alert paused since " in cli("report", job).out
     assert cli("resume", job).code == 0
-    assert cli("alerts", job, "--once").out.split()[1:3] == ["OVER", "paused"]
+    looked = format_time(json.loads((job / FILE).read_text())["looked"])
+    over = cli("alerts", job, "--once").out
+    assert over.split()[1:3] == ["OVER", "paused"]
+    assert f" good No longer; at {looked}: " in over
     assert told(hook) == [("paused", True), ("paused", False)]
     assert [line.split()[1:3] for line in (job / "logs" / "alerts.log").read_text().splitlines()] == [
         ["RAISED", "paused"], ["OVER", "paused"],
