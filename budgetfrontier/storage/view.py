@@ -374,9 +374,12 @@ class View:
             yield decode_audit(value)
 
     def last_command(self, *names: str) -> AuditEntry | None:
-        """Return the entry of the last command of these names that was applied, if it is among the last thousand."""
-        newest = (entry for entry in islice(self.newest_commands(), _LATEST) if not entry.error)
-        return next((entry for entry in newest if entry.command in names), None)
+        """Return the entry of the last command of these names that changed something, if it is among the last thousand.
+
+        A second `pause` changes nothing of a crawl that is paused, and is not who paused it.
+        """
+        newest = (entry for entry in islice(self.newest_commands(), _LATEST) if entry.command in names)
+        return next((entry for entry in newest if not entry.error and _has_changed(entry.effect)), None)
 
     def audit_entry(self, number: int) -> AuditEntry | None:
         """Return an audit entry by its id; None if there is none."""
@@ -395,3 +398,7 @@ class View:
         """Return the first `limit` dead letters, 0 or None: all, oldest first."""
         found = islice(self.items(keys.DEAD), limit or None)
         return [dead_letter(keys.u64.unpack(key)[0], decode_dead(value)) for key, value in found]
+
+
+def _has_changed(effect: dict[str, Any]) -> bool:
+    return "before" not in effect or effect["before"] != effect.get("after")

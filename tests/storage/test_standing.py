@@ -73,7 +73,12 @@ def test_who_paused_is_the_one_who_gave_the_last_pause(tmp_path: Path) -> None:
         f.pause(who="carol")
         found = standing(f, tmp_path)
         assert (found.steered_by, found.steered_at) == ("carol", START + 5)
+        clock.advance(5)
+        f.pause(reason="again", who="erin")  # it is paused already: this changes nothing
+        found = standing(f, tmp_path)
+        assert (found.steered_by, found.steered_at, found.totals.pause_reason) == ("carol", START + 5, "operator")
         f.terminate(who="dave")
+        f.terminate(who="frank")
         assert standing(f, tmp_path).steered_by == "dave"
 
 
