@@ -242,7 +242,7 @@ OF_API: dict[str, tuple[str, ...]] = {
     "How would the crawl go on with another budget?": ('"today":{', '"proposed":{'),
     "When is the disk full?": ('"condition":"disk_full_within"', "is full in"),
     "What is alarming, and who was told?": ('"level":"warn"', '"told":['),
-    "What differs from the last run?": ('"fetched":{"count":2.0', '"fetched":{"count":1.0', '"queue":"museum.test"'),
+    "What differs from the last run?": ('"fetched":{"count":2,', '"fetched":{"count":1,', '"queue":"museum.test"'),
     "Which groups of queues are full?": ('"group":"museums"',),
     "How much of each quota is used?": ('"used":3,"limit":500',),
     "What did the seeds with each label give?": ('"label":"news"', '"successes":3'),
