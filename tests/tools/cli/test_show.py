@@ -327,6 +327,7 @@ def test_explain_says_what_each_of_two_budgets_is_for(tmp_path: Path, cli: Cli, 
         frontier.schedule_many(CrawlUri(f"http://a.test/{n}", cost=1) for n in (1, 2, 3))
         while leases := frontier.lease(1):
             frontier.finish(leases[0])
+        frontier.schedule("http://c.test/")  # else the crawl is over, and a.test stays RETIRED
         frontier.adjust(match="queue:b.test", precedence=2)  # which revives a.test
     last = cli("explain", tmp_path, "http://a.test/3", "--format", "json")
     by_code = {reason["code"]: reason for reason in json.loads(last.out)["reasons"]}
