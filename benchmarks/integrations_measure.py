@@ -88,10 +88,11 @@ class Spidered:
         """Take requests until there is none, and mark each as fetched at once; return how many."""
         following = self.scheduler.next_request
         in_flight = getattr(self.scheduler, "_in_flight", None)
-        response, taken = SimpleNamespace(status=200), 0
+        taken = 0
         while request := following():
             taken += 1
             if in_flight is not None:
+                response = SimpleNamespace(status=200, url=request.url)
                 in_flight._reached_downloader(request)
                 in_flight._received(response, request)
         return taken

@@ -217,7 +217,7 @@ def test_killed_anywhere_a_command_on_selected_queues_and_its_undo_are_applied_o
             part += 0 < reader.summary().queues["RETIRED"] < 8
         finish_all(copy)
         effects = [effect for _, _, effect, _ in told(copy)]
-        assert [effect.get("changed", effect.get("restored")) for effect in effects] == [0, 8, 8], lines
+        assert [effect.get("restored", effect.get("changed")) for effect in effects] == [0, 8, 8], lines
         with Reader(copy) as reader:
             assert (reader.summary().queues["RETIRED"], kept_files(copy)) == (0, set()), lines
         shutil.rmtree(copy)
