@@ -40,12 +40,13 @@ def error_kind(reason: str) -> str:
     if _STATUS.fullmatch(text):
         return text
     kind = _masked(text)
-    while (masked := _masked(kind)) != kind:  # what a mask, or the cut, has brought together
+    while (masked := _masked(kind)) != kind:  # for what a mask, or the cut, has brought together
         kind = masked
     return kind or "no reason"
 
 
 def _masked(text: str) -> str:
+    """Return a text with each mask applied once: what changes it leaves fewer digits, signs or spaces in it."""
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
     return text.strip()[:LONGEST].strip()

@@ -8,6 +8,7 @@ the fingerprints of those that wait.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from budgetfrontier.core import uris
@@ -96,7 +97,8 @@ def _named(
     Those that are not known, or wait, are only counted.
     """
     if progress.at[1] is None:
-        progress.at[1] = sorted(_waiting(kernel.tables.env.view(), args["uris"]))
+        view = kernel.tables.env.view()
+        progress.at[1] = sorted(_waiting(view, _recognized(view, args["uris"])))
     waiting = frozenset(progress.at[1])
     urls, at, found = kernel.tables.urls, progress.at[0], dict[bytes, UrlRow | None]()
     for given in map(_uri, args["uris"][at : at + limit]):
@@ -154,10 +156,10 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def _preview_of_named(view: View, given: list[Any]) -> dict[str, Any]:
-    effect, recognized, found = {"forgotten": 0, "waiting": 0, "unknown": 0}, recognizer(view), set[bytes]()
-    waiting = _waiting(view, given)
-    for one in map(_uri, given):
-        fingerprint, known = recognized(one)
+    effect, found = {"forgotten": 0, "waiting": 0, "unknown": 0}, set[bytes]()
+    recognized = list(_recognized(view, given))
+    waiting = _waiting(view, recognized)
+    for _, fingerprint, known in recognized:
         row = view.txn.get(fingerprint, db=view.db[keys.URLS])
         if fingerprint in waiting or (row is not None and decode_url(row).waits):
             effect["waiting"] += 1
@@ -167,16 +169,18 @@ def _preview_of_named(view: View, given: list[Any]) -> dict[str, Any]:
     return effect
 
 
-def _waiting(view: View, given: list[Any]) -> set[bytes]:
+def _recognized(view: View, given: list[Any]) -> Iterator[tuple[CrawlUri, bytes, bool]]:
+    """Yield the URIs that a command brings, each with its fingerprint, and whether it is known."""
+    recognized = recognizer(view)
+    for uri in map(_uri, given):
+        yield uri, *recognized(uri)
+
+
+def _waiting(view: View, recognized: Iterable[tuple[CrawlUri, bytes, bool]]) -> set[bytes]:
     """Return the fingerprints of the known URLs that wait, in a frontier whose rows of URLs do not say so."""
     if view.settings()[0].frontier.keep_urls:
         return set()
-    recognized, found = recognizer(view), dict[bytes, CrawlUri]()
-    for uri in map(_uri, given):
-        fingerprint, known = recognized(uri)
-        if known:
-            found[fingerprint] = uri
-    return waiting_among(view, found)
+    return waiting_among(view, {fingerprint: uri for uri, fingerprint, known in recognized if known})
 
 
 def _uri(item: Any) -> CrawlUri:

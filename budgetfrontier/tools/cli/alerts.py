@@ -39,10 +39,7 @@ def register(commands: Commands) -> None:
         "first. For a crawl in partitions, give --state and --config: no worker watches it.",
     )
     add_job(parser, cluster=True)
-    parser.add_argument(
-        "--config", type=Path, default=None, metavar="FILE",
-        help="of a crawl in partitions: the settings of its workers, with the section `alerts`",
-    )  # fmt: skip
+    common.add_config(parser, "of a crawl in partitions: the settings of its workers, with the section `alerts`")
     parser.add_argument(
         "--state", type=Path, default=None, metavar="FILE",
         help="of a crawl in partitions: where its alerts are kept; the lock and the log are beside it",
@@ -107,13 +104,9 @@ def _settings(args: argparse.Namespace) -> Settings:
     if not isinstance(args.job, ClusterUrl):
         with common.job_operator(args) as operator:
             return operator.settings
-    if args.config is None:
-        args.parser.error("alerts of a crawl in partitions are in the settings of its workers: give --config FILE")
-    settings = common.read_settings(args.config)
-    from budgetfrontier.connections import crawl_at
-
-    crawl_at(args.job, settings.crawl)  # it may be that of another crawl
-    return settings
+    return common.settings_of_workers(
+        args, "alerts of a crawl in partitions are in the settings of its workers: give --config FILE"
+    )
 
 
 def _crawl(args: argparse.Namespace, settings: Settings) -> WatchedCrawl:

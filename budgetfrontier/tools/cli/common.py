@@ -104,6 +104,25 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(cluster_only=("token_file", "tls_ca"))
 
 
+def add_config(parser: argparse.ArgumentParser, help: str) -> None:
+    """Add the option --config, for the settings of the workers of a crawl in partitions."""
+    parser.add_argument("--config", type=Path, default=None, metavar="FILE", help=help)
+
+
+def settings_of_workers(args: argparse.Namespace, why: str) -> Settings:
+    """Return the settings in --config, which are those of the crawl in partitions that `args.job` names.
+
+    `why` says in the error without the option what the settings are for. Raises FrontierError for another crawl.
+    """
+    from budgetfrontier.connections import crawl_at
+
+    if args.config is None:
+        args.parser.error(why)
+    settings = read_settings(args.config)
+    crawl_at(args.job, settings.crawl)
+    return settings
+
+
 JSON = "json"
 """The value of --log-format for logs that programs read."""
 

@@ -42,10 +42,9 @@ def register(commands: Commands) -> None:
         "--set, the crawl as it is is simulated as well, beside it.",
     )
     add_job(parser, cluster=True)
-    parser.add_argument(
-        "--config", type=Path, default=None, metavar="FILE",
-        help="with --cluster: the configuration of the workers, whose `cluster.snapshots` are simulated",
-    )  # fmt: skip
+    common.add_config(
+        parser, "with --cluster: the configuration of the workers, whose `cluster.snapshots` are simulated"
+    )
     parser.add_argument(
         "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
         help="a setting as in `adjust`, repeatable: queue_total_budget=500",
@@ -112,13 +111,11 @@ def _of_job(args: argparse.Namespace, asked: SimulationRequest, steps: Steps) ->
 
 
 def _of_partitions(args: argparse.Namespace, asked: SimulationRequest, steps: Steps) -> list[Simulated]:
-    from budgetfrontier.connections import crawl_at
     from budgetfrontier.tools.simulation.partitions_simulation import simulate_partitions
 
-    if args.config is None:
-        args.usage("a crawl in partitions is simulated from its snapshots: give --config FILE, that of its workers")
-    settings = common.read_settings(args.config)
-    crawl_at(args.job, settings.crawl)  # it may be that of another crawl
+    settings = common.settings_of_workers(
+        args, "a crawl in partitions is simulated from its snapshots: give --config FILE, that of its workers"
+    )
     return simulate_partitions(settings, asked, note, steps)
 
 

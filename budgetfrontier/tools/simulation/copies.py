@@ -63,13 +63,20 @@ def _available() -> int:
 @contextmanager
 def copied(reader: Reader, copies: int, where: Path) -> Iterator[list[Path]]:
     """Make copies of a frontier as of its last commit below `where`, and remove them at the end of the block."""
-    made, lock = _new(where)
-    try:
+    with room(where) as made:
         folders = [made / str(number) for number in range(copies)]
         reader.backup(folders[0], bare=True)
         for folder in folders[1:]:
             shutil.copytree(folders[0], folder)
         yield folders
+
+
+@contextmanager
+def room(where: Path) -> Iterator[Path]:
+    """Make a folder below `where`, and remove it at the end of the block; a kill leaves it to `remove_abandoned`."""
+    made, lock = _new(where)
+    try:
+        yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
         os.close(lock)

@@ -65,11 +65,11 @@ def simulate(
     for number in range(asked.draws):
         with copied(reader, len(questions), where.folder) as folders:
             seeded = [replace(question, seed=asked.seed + number) for question in questions]
-            of_all = partial(_of_all, steps, number, asked.draws)
+            of_all = partial(part_of_all, steps, number, asked.draws)
             drawn.append(simulate_all(list(zip(folders, seeded, strict=True)), of_all))
     return [middle(of_question) for of_question in zip(*drawn, strict=True)]
 
 
-def _of_all(steps: Steps, before: int, draws: int, done: Sequence[Step]) -> None:
-    """Pass on how far simulations are, as parts of all draws."""
-    steps([replace(step, share=(before + step.share) / draws) for step in done])
+def part_of_all(steps: Steps, before: int, parts: int, done: Sequence[Step]) -> None:
+    """Pass on how far simulations are that are one of several equal parts, after so many before it."""
+    steps([replace(step, share=(before + step.share) / parts) for step in done])
