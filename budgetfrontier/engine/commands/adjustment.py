@@ -296,7 +296,7 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
 
 
 def standing_of(kernel: Kernel, entry: AuditEntry, given: Any) -> dict[str, int]:
-    """Return what the queues of a change of the adjustments have come to: of few as counted here, of many as given."""
+    """Return the sums over the queues of a change of the adjustments: counted here if they are few, else as given."""
     in_force, tables, override = kernel.tables.in_force, kernel.tables, override_of(entry)
     if override is None:
         return {}

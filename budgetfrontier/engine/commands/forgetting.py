@@ -1,9 +1,9 @@
 """The forgetting of URLs that wait for nothing, in steps, so that they may be scheduled again.
 
 A frontier that keeps its URLs is asked for those that match; any other knows fingerprints alone, so that a command
-brings the URLs: its first step looks through their queues for those that wait. What was known of them is kept in the
-file of the command for `undo`. `Progress.at` is the last fingerprint; or the number of URLs that were processed, and
-the fingerprints of those that wait.
+brings the URLs: its first step looks through their queues for those that wait. The rows of forgotten URLs are kept
+in the file of the command for `undo`. `Progress.at` is the last fingerprint; or the number of URLs that were processed,
+and the fingerprints of those that wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The preview of a change of adjustments: the queues that it retires or revives, and what they could then spend.
+"""The preview of a change of adjustments: the queues that it retires or revives, and the spend that it allows them.
 
 A preview changes nothing, and takes any view: that of the engine, or that of a Reader, which does not delay an engine.
 """

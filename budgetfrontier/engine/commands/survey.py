@@ -128,7 +128,7 @@ def change_without(
 
 
 class QueueSums:
-    """The number of some queues, sums of what they have spent, and the number of those RETIRED."""
+    """The sums over some queues: their number, expenditure and charges, and how many are RETIRED."""
 
     def __init__(self) -> None:
         self.queues = self.expenditure = self.charges = self.retired = 0
@@ -141,7 +141,7 @@ class QueueSums:
         self.retired += queue.state is RETIRED
 
     def then(self) -> dict[str, int]:
-        """Return what an adjustment keeps of it."""
+        """Return the sums that the effect of an adjustment keeps."""
         return {"expenditure": self.expenditure, "charges": self.charges, "retired": self.retired}
 
 
@@ -150,7 +150,7 @@ class Survey(msgspec.Struct, kw_only=True):
 
     `ungrouped` queues are in smaller groups than the hundred listed. `before` and `after` have the value of a setting
     if it is the same for all queues matched, else None. `changed` counts the queues with different values before and
-    after. `then` is what the queues had come to: sums of `expenditure` and `charges`, and the number of those RETIRED.
+    after. `then` has the sums of `expenditure` and `charges` of the queues, and the number of those RETIRED.
     `as_of` is the time of the commit read, and `revision` that of the settings in force then.
     """
 
