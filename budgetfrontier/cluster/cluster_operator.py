@@ -25,7 +25,7 @@ from budgetfrontier.cluster.inspection import (
     RowPage,
 )
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached
-from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
+from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
@@ -165,6 +165,10 @@ class ClusterOperator:
                 )
             )  # fmt: skip
         return rows
+
+    def is_terminated(self) -> bool:
+        """Return whether the crawl was terminated in any partition: then it is in all, once they have read that."""
+        return any(one.summary.state is CrawlState.TERMINATED for one in self.owners.standings().values())
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:

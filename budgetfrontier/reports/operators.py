@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _MOST_NAMES = 10
+_NEED_LIFE = frozenset(("pause", "resume", "schedule", "replay"))
+"""The commands that do nothing in a crawl that was terminated: it keeps its state, and hands out nothing."""
 Where = Callable[[AuditEntry], bool]
 """The test of an audit entry."""
 
@@ -156,6 +158,25 @@ class NoSuchQueue(FrontierError):
         """The end of a sentence that asks whether another one was meant; "" if none is near."""
 
 
+def terminated(operator: CrawlOperator) -> str:
+    """Return the sentence that a crawl was terminated, and what to do instead of going on with it."""
+    if operator.path is not None:
+        begin, left = "with `budgetfrontier crawl CONFIG --job DIR`", "`export`"
+    else:
+        begin = "with another name of `crawl` in the configuration of its workers"
+        left = "`export` of the folder of each partition"
+    return (
+        f"this crawl was terminated: it hands out nothing ever again; begin a new one {begin}, and take over what was "
+        f"left with {left} and `import`"
+    )
+
+
+def refuse_if_terminated(operator: CrawlOperator, op: str) -> None:
+    """Raise FrontierError if a crawl was terminated, for a command that does nothing then."""
+    if op in _NEED_LIFE and operator.is_terminated():
+        raise FrontierError(f"{operator.job}: {terminated(operator)}")
+
+
 def unknown_queues(operator: CrawlOperator, match: str | None) -> str:
     """Return the sentence on keys that a pattern lists and no queue has; "" if there are none."""
     listed = match is not None and parse_match(match).keys
@@ -190,6 +211,9 @@ class CrawlOperator(Protocol):
 
     def head(self) -> Report:
         """Return the report of the crawl without its queues."""
+
+    def is_terminated(self) -> bool:
+        """Return whether the crawl was terminated, in any partition that answers. O(1)."""
 
     def scan(self) -> AbstractContextManager[tuple[Report, Iterator[QueueRecord]]]:
         """Return the report without its queues, and all queues in order of creation, within a `with` block."""

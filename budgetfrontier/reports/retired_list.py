@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.suggested_commands import raised_budget, revival_commands
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
@@ -21,7 +21,10 @@ LOOKED_AT = 2000
 
 
 class RetiredQueue(msgspec.Struct):
-    """A queue with why it is retired, or will be; the total budget for one more session if that holds it; commands."""
+    """A queue with why it is retired, or will be; the total budget for one more session if that holds it; commands.
+
+    There are neither budget nor commands in a crawl that was terminated: none has it hand out anything.
+    """
 
     queue: QueueRecord
     why: str
@@ -39,10 +42,13 @@ class RetiredList(msgspec.Struct):
 def rows_of(view: View, queues: Sequence[QueueRecord], job: str) -> list[RetiredQueue]:
     """Return a row for each of some queues; `job` stands for the crawl in commands."""
     replenish, budgets = view.settings()[0].frontier.balance_replenish_amount, BudgetsInForce(view)
-    return [
+    found = [
         _row(queue, job, replenish, reached=budgets.reached(queue), held=held)
         for queue, held in zip(queues, holds(view, queues), strict=True)
     ]
+    if view.summary().state is CrawlState.TERMINATED:
+        return [msgspec.structs.replace(row, budget=None, commands=[]) for row in found]
+    return found
 
 
 def retired_again(view: View, job: str, count: int) -> list[RetiredQueue]:

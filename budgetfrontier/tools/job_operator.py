@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from budgetfrontier.core.model import DeadLetter, QueueRecord, Run, StoredLease
+from budgetfrontier.core.model import CrawlState, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.operators import (
     AdjustmentRow,
@@ -149,6 +149,10 @@ class JobOperator:
         """Return the report without its queues. O(1)."""
         with self.reader.view() as view:
             return report_head(view, self.path, generated=time.time())
+
+    def is_terminated(self) -> bool:
+        """Return whether the crawl was terminated."""
+        return self.reader.summary().state is CrawlState.TERMINATED
 
     def scan(self) -> AbstractContextManager[tuple[Report, Iterator[QueueRecord]]]:
         """Hold one snapshot until the end of the `with` block, as `Reader.scan`."""

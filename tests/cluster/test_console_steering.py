@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from budgetfrontier.cluster.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.tools.cli import clusters, main
+from budgetfrontier.tools.console import partitioned_job
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.api import PREFIX
 from budgetfrontier.tools.console.api.crawl_resources import ReportParameters, report
@@ -45,6 +48,7 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that runs a visit of the console, of a crawl with four queues."""
     monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
     monkeypatch.setattr(crawl_owners, "WAIT", PATIENCE)
+    monkeypatch.setattr(partitioned_job, "FRESH", 0.0)
     with (
         running(tmp_path, Settings.from_dict(SETTINGS), [(0,), (1,)], PARTITIONS) as cluster,
         ClusterFrontier("test", cluster.directory) as frontier,
@@ -78,6 +82,18 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
                 await scenario(do, operator)
 
         yield lambda scenario: asyncio.run(visit(scenario))
+
+
+def finish_all(operator: CrawlOwners) -> None:
+    """Finish the URIs of the four queues: those of h0.test and h1.test become dead letters."""
+    ended = 0
+    while ended < 12:  # as far as owners have committed it
+        for lease in operator.frontier.lease(1):
+            ill = lease.queue in ("h0.test", "h1.test")
+            outcome, reason = (Outcome.DEAD, "poison") if ill else (Outcome.SUCCESS, "")
+            operator.frontier.finish(lease, outcome, status=404 if ill else 200, reason=reason, delay=0.0)
+        totals = ClusterOperator(operator).head().totals
+        ended = totals.succeeded + totals.dead
 
 
 def test_commands_are_given_after_a_dry_run(console: Any) -> None:
@@ -116,17 +132,7 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
 
 def test_pages_have_the_answers_of_all_partitions(console: Any) -> None:
     async def scenario(do: Do, operator: CrawlOwners) -> None:
-        def finish() -> int:
-            leases = operator.frontier.lease(1)
-            for lease in leases:
-                ill = lease.queue in ("h0.test", "h1.test")
-                outcome = Outcome.DEAD if ill else Outcome.SUCCESS
-                reason = "poison" if ill else ""
-                operator.frontier.finish(lease, outcome, status=404 if ill else 200, reason=reason, delay=0.0)
-            return len(leases)
-
-        while await asyncio.to_thread(finish):
-            pass
+        await asyncio.to_thread(finish_all, operator)
         (_, errors, _), (_, statuses, _) = await do("/errors"), await do("/statuses")
         assert "<bdi>status 404</bdi>" in errors and "<bdi>poison</bdi>" in errors
         assert 'aria-label="attempts by status: 2xx 6, 4xx 6"' in statuses
@@ -326,5 +332,38 @@ def test_the_api_imports_forgets_and_takes_dead_letters_of_partitions(console: A
         assert (await given("replay", ids=letters[:1], dry_run=True))["effect"]["dead_letters"] == 1
         assert (await given("replay", ids=letters[:1]))["error"] is None
         assert (await given("drop", ids=letters[1:], for_good=True))["error"] is None
+
+    console(scenario)
+
+
+def test_nothing_is_put_into_a_crawl_that_was_terminated(
+    console: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        @contextmanager
+        def connected(job: str, **options: Any) -> Iterator[CrawlOwners]:
+            yield operator
+
+        await asyncio.to_thread(finish_all, operator)
+        base = f"{PREFIX}/jobs/test"
+        assert (await do(f"{base}/terminate", body={"reason": "enough"}))[0] == 200
+        bodies: dict[str, Any] = {"import": {"urls": ["https://h1.test/9"]}, "replay": {"ids": None}}
+        for name in ("import", "resume", "replay", "pause"):
+            for dry_run in (True, False):
+                body = {"reason": "x", "dry_run": dry_run} | bodies.get(name, {})
+                status, text, _ = await do(f"{base}/{name}", body=body)
+                assert status == 409 and "was terminated" in text and "another name of `crawl`" in text, (name, text)
+        _, text, _ = await do("/steer", op="resume", reason="x")
+        assert "was terminated" in text
+        text = ""
+        while "was terminated" not in text:  # owners tell what they have committed
+            _, text, _ = await do("/")
+        assert "Which URIs" in text and "Replay or drop" not in text and 'value="resume"' not in text
+        monkeypatch.setattr(clusters, "connected", connected)
+        capsys.readouterr()
+        code = await asyncio.to_thread(main, ["import", "--cluster", URL, "https://h1.test/9"])
+        out, err = capsys.readouterr()
+        assert (code, out) == (1, "") and "was terminated" in err
+        assert sum(one.summary.scheduled for one in operator.standings().values()) == 12
 
     console(scenario)

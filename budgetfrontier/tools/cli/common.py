@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.core.vocabulary import CrawlState, QueueState
+from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.errors import FrontierError, NotAFrontier, WrongCredentials
 from budgetfrontier.tools.cli.parser import Parser, common_options
 from budgetfrontier.tools.cli.sentences import note
@@ -33,11 +33,6 @@ Command = Callable[[argparse.Namespace], int | None]
 
 ANSWER_TIMEOUT = 10.0
 """Seconds that a command waits for a running engine to apply it."""
-TERMINATED = (
-    "this crawl was terminated: it hands out nothing ever again; begin a new one with "
-    "`budgetfrontier crawl CONFIG --job DIR`, and take over what was left with `export` and `import`"
-)
-
 ASCENDING = frozenset(
     (
         "queue",
@@ -390,15 +385,6 @@ def noting_interruption(args: argparse.Namespace) -> Iterator[None]:
                         "is one."
                     )
         raise
-
-
-def refuse_if_terminated(args: argparse.Namespace) -> None:
-    """Raise FrontierError if the crawl was terminated."""
-    from budgetfrontier.storage.reader import Reader
-
-    with Reader(frontier_path(args.job)) as reader:
-        if reader.summary().state == CrawlState.TERMINATED:
-            raise FrontierError(f"{args.job}: {TERMINATED}")
 
 
 def no_match(args: argparse.Namespace) -> str:

@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +22,7 @@ from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.reports.format import clean, counted, without_password
+from budgetfrontier.reports.operators import refuse_if_terminated
 from budgetfrontier.reports.totals import refused_in
 from budgetfrontier.rules.requests import are_hops, request_objection
 from budgetfrontier.tools import importers as formats
@@ -140,8 +141,9 @@ def run(args: argparse.Namespace, cluster: ClusterOperator | None = None) -> int
         args.parser.error(
             f"{without_password(unknown)}: give http or https URLs, files and folders with URLs, or redis://HOST"
         )
-    if not args.dry_run and cluster is None:
-        common.refuse_if_terminated(args)
+    if not args.dry_run:
+        with nullcontext(cluster) if cluster is not None else common.job_operator(args) as operator:
+            refuse_if_terminated(operator, "schedule")
     totals = ImportTotals()
     for number, source in enumerate(args.sources):
         result = SourceResult(without_password(source))

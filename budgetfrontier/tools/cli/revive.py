@@ -76,6 +76,7 @@ def revive(args: argparse.Namespace) -> None:
     from budgetfrontier.core.model import Tally
     from budgetfrontier.reports import crawl_log
     from budgetfrontier.reports.format import counted
+    from budgetfrontier.reports.operators import refuse_if_terminated
     from budgetfrontier.reports.totals import refused_in
 
     log = args.log or args.job / "logs" / "crawl.log"
@@ -85,9 +86,9 @@ def revive(args: argparse.Namespace) -> None:
         say(f"would revive {counted(sum(1 for _ in lines), 'URI')}")
         note("dry run: nothing was changed")
         return
-    common.refuse_if_terminated(args)
     tally, to_tally = Tally(), converter(Tally)
     with common.job_operator(args) as operator, noting_continued(operator) as own:
+        refuse_if_terminated(operator, "schedule")
         operator.close()  # a process cannot read and write one LMDB environment at once
         for entry in _revived(args, _chunks(lines)):
             own.append(entry.id)

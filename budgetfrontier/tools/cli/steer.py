@@ -398,6 +398,7 @@ def _confirm_end(op: str, args: argparse.Namespace) -> None:
 
 def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> int:
     from budgetfrontier.reports.format import counted
+    from budgetfrontier.reports.operators import terminated
     from budgetfrontier.rules.crawl_states import FINISH
     from budgetfrontier.rules.verdict import closed_sentence
 
@@ -407,7 +408,7 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     for (before, after), count in changes.most_common():
         say(f"{before} -> {after}" + (f": {counted(count, 'partition')}" if len(changes) > 1 else ""))
     if op != "terminate" and any(after == CrawlState.TERMINATED for _, after in changes):
-        note(common.TERMINATED)
+        note(terminated(operator))
         return ERROR
     if op == "resume" and any(one["after"]["pause_reason"] == FINISH for one in applied.effects):
         note(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from budgetfrontier.core.units import format_time
-from budgetfrontier.core.vocabulary import SOURCE_KINDS, CrawlState
+from budgetfrontier.core.vocabulary import SOURCE_KINDS
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import common, exits, for_good, name_arguments
 from budgetfrontier.tools.cli.common import ClusterUrl, Commands, add_command, add_job, add_who
@@ -299,13 +299,14 @@ def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
         if found.left_out:
             note(found.left_out)
         return exits.OK
+    from budgetfrontier.reports.operators import refuse_if_terminated
+
     ids = args.drop if args.replay is None else args.replay
     _check_letters(args, ids)
     if operator.path is not None and not all(isinstance(one, int) for one in ids if one != "all"):
         args.usage("ids with a / are those of a crawl in partitions")
     op, done = ("drop", "dropped") if args.replay is None else ("replay", "replayed")
-    if op == "replay" and operator.head().state == CrawlState.TERMINATED:
-        raise FrontierError(f"{operator.job}: {common.TERMINATED}")
+    refuse_if_terminated(operator, op)
     named = bool(ids) and "all" not in ids
     if named:
         operator.check_letters(ids)

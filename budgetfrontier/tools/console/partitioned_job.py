@@ -18,7 +18,7 @@ from budgetfrontier.cluster.merging import numbers_as_text
 from budgetfrontier.cluster.steering_plan import NOTHING_KEPT
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports.operators import AuditRow, CrawlOperator, OperatorCommand
+from budgetfrontier.reports.operators import AuditRow, CrawlOperator, OperatorCommand, refuse_if_terminated
 from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules.forecasts import Forecast
@@ -163,6 +163,7 @@ class PartitionedJob(ConsoleJob):
         try:
             with self._steering:
                 operator = ClusterOperator(self._steered_by())
+                refuse_if_terminated(operator, order.op)
                 if order.op in ("delete", "drop") and not order.args.get("for_good"):
                     raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with `for_good`")
                 if order.args.get("ids") is not None:

@@ -17,7 +17,7 @@ import msgspec
 
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import CommandInProgress, FrontierError
-from budgetfrontier.reports.operators import OperatorCommand, unknown_queues
+from budgetfrontier.reports.operators import OperatorCommand, refuse_if_terminated, unknown_queues
 from budgetfrontier.rules.simulation import SimulationRequest, Step
 from budgetfrontier.tools.job_operator import JobOperator
 
@@ -64,6 +64,7 @@ def main(frontier: Path) -> None:
         if order.op == SIMULATE:
             _say(SteerLine(done=1.0, effect=_simulated(operator, order.args)))
             return
+        refuse_if_terminated(operator, order.op)
         if order.dry_run:
             last = next((row.entry.id for row in operator.audit().rows), 0)
             effect = operator.dry_run(order.op, order.args)

@@ -65,4 +65,3 @@ def simulate_partitions(
 def _first(say: Callable[[str], object], number: int) -> Callable[[str], object]:
     """Return the function that says what concerns the first partition, and nothing of the others: it is the same."""
     return say if number == 0 else lambda text: None
-

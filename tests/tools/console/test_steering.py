@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from multidict import MultiDict
 
-from budgetfrontier import Reader
+from budgetfrontier import Frontier, Reader
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.forms import SubmittedCommand
@@ -617,6 +617,22 @@ def test_all_queues_that_match_are_retired_and_brought_back(steered: Path) -> No
     with Reader(steered / "frontier") as reader:
         queue = reader.queue("snoozed.test")
         assert queue is not None and queue.state == "RETIRED"
+
+
+def test_a_terminated_crawl_offers_nothing_that_would_have_it_go_on(job: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        return await operator.get("/retired"), await operator.get("/")
+
+    retired, overview = visit(job, act, token=TOKEN)
+    assert "Raise to" in retired and "Change the budget" in retired and "Replay or drop them" in overview
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.terminate()
+    retired, overview = visit(job, act, token=TOKEN)
+    assert "capped.test" in retired and "no budget has it hand out" in retired
+    assert not any(words in retired for words in ("Raise to", "Change the budget", "Unretire", "checkbox"))
+    assert "Which URIs" in overview and "Replay or drop them" not in overview
 
 
 def test_all_dead_letters_for_a_reason_are_chosen() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from budgetfrontier.core.model import QueueRecord, Summary
@@ -43,6 +43,8 @@ REMEDIES = {
     "alerts": ("/alerts", "Who was told"),
 }
 """For the slug of a verdict or of a problem, the page with what mends it, and what that is."""
+_OF_TERMINATED = {"retired": ("/retired", "Which queues"), "dead_letters": ("/dead-letters", "Which URIs")}
+"""The same for a crawl that was terminated: nothing mends that, and the pages show what was left."""
 
 
 class BigFigure(NamedTuple):
@@ -107,10 +109,9 @@ def _storage(job: ConsoleJob, bloom: BloomUse | None) -> Iterator[tuple[str, str
         yield "Bloom filter", f"{share} of {bloom.expected:,} URIs; its error is {bloom.error:.1e}"
 
 
-def judgement(
-    judged: Verdict, problems: Sequence[PresentProblem], base: str, remedies: Mapping[str, tuple[str, str]] = REMEDIES
-) -> dict[str, Any]:
+def judgement(judged: Verdict, problems: Sequence[PresentProblem], base: str) -> dict[str, Any]:
     """Return the values of the bar with the verdict: its level is the worst of all that it says."""
+    remedies = REMEDIES | (_OF_TERMINATED if judged.slug == "terminated" else {})
 
     def mends(slug: str, key: str = "") -> tuple[str, str] | None:
         path, does = remedies.get("alerts" if slug.startswith("alert_") else slug, ("", ""))

@@ -32,7 +32,6 @@ from budgetfrontier.tools.console.pages import (
     traps,
 )
 from budgetfrontier.tools.console.pages.overview import (
-    REMEDIES,
     TOP,
     big_figures,
     foreseen,
@@ -58,7 +57,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     spend = whole.overview.spend()
     report = current.report
     return (
-        judgement(report.verdict, wrong_now(None, report.totals, spend), job.base, REMEDIES)
+        judgement(report.verdict, wrong_now(None, report.totals, spend), job.base)
         | foreseen(whole.forecasts, standstill(report.standing))
         | {
             "process": process_line(report.standing),

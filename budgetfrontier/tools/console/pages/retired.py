@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from budgetfrontier.core.model import QueueState
+from budgetfrontier.core.model import CrawlState, QueueState
 from budgetfrontier.reports.operators import Selection
 from budgetfrontier.reports.retired_list import LOOKED_AT, retired_again, rows_of
 from budgetfrontier.storage.queue_listing import queues_by_id
@@ -28,8 +28,9 @@ FARTHEST = 4000
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of retired queues."""
     match = query.match("match")
-    count = job.sample_now().totals.queues.get(QueueState.RETIRED, 0)
-    asked = of_scan(job) | {"looked_at": LOOKED_AT, "match": match, "count": count}
+    totals = job.sample_now().totals
+    count, terminated = totals.queues.get(QueueState.RETIRED, 0), totals.state is CrawlState.TERMINATED
+    asked = of_scan(job) | {"looked_at": LOOKED_AT, "match": match, "count": count, "terminated": terminated}
     if not job.is_folder:
         return asked | _of_partitions(job, query, match)
     after = query.key("after", partial(is_turn, QueueState.RETIRED))

@@ -253,6 +253,18 @@ def test_a_job_has_one_simulation_at_a_time_and_it_ends_with_the_console(
     assert ended == ["simulate"]
 
 
+def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> None:
+    async def act(caller: Caller) -> list[str]:
+        await caller.give("terminate", {"reason": "enough"})
+        names = ("import", "replay", "resume", "pause")
+        bodies = [(name, BODIES[name] | {"reason": "x", "dry_run": shown}) for name in names for shown in (True, False)]
+        return [(await caller.give(name, body, status=409)).detail for name, body in bodies]
+
+    for words in called(job, act, Role.ADMIN):
+        assert "was terminated" in words and "crawl CONFIG --job DIR" in words
+    assert entries(job)[-1].command == "terminate"
+
+
 @pytest.mark.parametrize(
     ("name", "body", "status", "words"),
     [
