@@ -25,10 +25,6 @@ class BusiestQueues:
         self._low = stored.others if stored else NOTHING  # of the others, nothing is known any more
         self._by_cost: defaultdict[int, Counter[int]] = defaultdict(Counter)
 
-    def missed(self, amounts: busiest.Amounts) -> None:
-        """Note that any queue may have so much more in this hour."""
-        self._low = busiest.plus(self._low, amounts)
-
     def penalized(self, queue_id: int, penalty: int) -> None:
         """Count the charge of a failed attempt beyond the cost of its URI."""
         spent, fetched = self._counts.get(queue_id, NOTHING)

@@ -16,7 +16,7 @@ from budgetfrontier.errors import FrontierError, check_extra
 from budgetfrontier.rules import bandwidth, wake_times
 from budgetfrontier.settings import Settings, policy_factory, sheets
 from budgetfrontier.settings.grouping import wants_star
-from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage import keys, meta, series
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import is_damage, translate_error
 from budgetfrontier.storage.records import AuditEntry, DeadRow, restore_lease
@@ -66,6 +66,7 @@ def open_parts(
     try:
         if not scratch:
             _check_note(env, replicated=replicated)
+        unstored = series.unstored(env.view())
         kernel = Kernel(env, meta.read_counters(env.txn, env.db[keys.META]))
         kernel.tables.leases.start(kernel.counters)
         kernel.tables.runs.begin(program, now, last_commit=kernel.counters.time)
@@ -95,7 +96,7 @@ def open_parts(
             admitter.update_priorities(PriorityUpdates(kernel.tables, lambda: kernel.underway))
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
-        kernel.tables.start_series(now, program)
+        kernel.tables.start_series(now, program, unstored)
         kernel.tables.removed.clear_up(None if commands.job is None else kept(commands.job.progress.effect))
         kernel.tables.flush()
         env.commit()

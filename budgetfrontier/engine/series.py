@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil
 
 import msgspec
@@ -36,7 +36,7 @@ class Series:
         run: int,
         now: float,
         *,
-        last_commit: float,
+        unstored: Sequence[records.SeriesRow],
         crawls: Callable[[], bool],
     ) -> None:
         self._env = env
@@ -47,9 +47,11 @@ class Series:
         """The row of the beginning of this run, which is written before the first other one."""
         self._hour = series_periods.hour_of(int(now))
         self._busiest = busiest_queues
-        self._last_commit, self._crawls = last_commit, crawls
+        self._crawls = crawls
         self._preceding = self._latest = now
         """The times of the last two rows of this run; one of the same second replaces the last."""
+        if unstored:
+            self._end_killed(unstored)
         self._restore()
         self.due = series_periods.next_row(now)
         """The time (epoch seconds) from which a commit writes a row."""
@@ -72,7 +74,6 @@ class Series:
         if first is not None:
             if msgspec.structs.replace(row, time=first.time, begins=True) == first:
                 return
-            self._note_missed(first)
             self._put_row(first)
             self._first = None
         if int(now) > int(self._latest):
@@ -84,16 +85,19 @@ class Series:
         for resolution in series_periods.THINNED:
             self._thin(resolution, now)
 
-    def _note_missed(self, first: records.SeriesRow) -> None:
-        """Store the charges after the last row of a killed run with their hours: their queues are lost."""
-        last = records.newest(self._env.txn, self._env.db, self._last_commit)
-        missed = records.untold_since(last, first)
+    def _end_killed(self, unstored: Sequence[records.SeriesRow]) -> None:
+        """Store the last rows of a killed run, and its charges since the one before with their hours.
+
+        Which queues they are of is lost.
+        """
+        now = unstored[-1]
+        last = records.newest(self._env.txn, self._env.db, now.time)
+        missed = records.untold_since(last, now)
+        for row in unstored:
+            self._put_row(row)
         if missed == busiest.NOTHING:
             return
-        for hour in {series_periods.hour_of(int(time)) for time in (last.time or self._last_commit, self._last_commit)}:
-            if hour == self._hour:
-                self._busiest.missed(missed)
-                continue
+        for hour in {series_periods.hour_of(int(time)) for time in (last.time or now.time, now.time)}:
             value = self._env.txn.get(records.series_key(Resolution.BUSIEST_OF_HOUR, hour), db=self._table)
             counts, low, others = records.decode_busy(value) if value is not None else busiest.Busy({})
             known = busiest.Busy(counts, busiest.plus(low, missed), busiest.plus(others, missed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -37,6 +37,7 @@ from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import Counters
+from budgetfrontier.storage.series import SeriesRow
 from budgetfrontier.storage.view import View
 
 
@@ -102,12 +103,15 @@ class Tables:
         self.random = Random()
         """The source of jitter."""
 
-    def start_series(self, now: float, program: str) -> None:
-        """Begin the time series of this run of a program, once the totals are those after opening."""
+    def start_series(self, now: float, program: str, unstored: Sequence[SeriesRow]) -> None:
+        """Begin the time series of this run of a program, once the totals are those after opening.
+
+        `unstored` are the rows that the run before has not stored, as it was killed.
+        """
         counters = self.counters
         self.series = Series(
             self.env, self.summary, self.busiest, counters.epoch, now,
-            last_commit=counters.time,
+            unstored=unstored,
             crawls=lambda: self.leases.given_out > 0 or may_crawl(program),
         )  # fmt: skip
 

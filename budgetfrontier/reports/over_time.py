@@ -142,10 +142,7 @@ def read(view: View, since: float, now: float) -> list[SeriesRow]:
     # The newest row may be of the second that is not over yet, or newer than `now`, if the view is.
     found = series.totals(view.txn, view.db, since, now + INTERVAL, preceded=True)
     rows = sorted(found, key=lambda row: row.time)
-    counters = view.counters()
-    if rows and 0 < counters.time - rows[-1].time <= INTERVAL:  # the part of a minute without a stored row yet
-        rows.append(series.row_of(view.summary(counters), counters.time, run=counters.epoch))
-    return rows
+    return [*rows, *series.unstored(view)]
 
 
 def between(*series: Sequence[Totals], figures: Mapping[str, Sequence[str]] = FIGURES) -> Between:

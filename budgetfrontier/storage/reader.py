@@ -286,8 +286,7 @@ class Reader:
         known, for 30 days, and of each day before that. O(hours).
         """
         with self.view() as view:
-            counters = view.counters()
-            now = series.row_of(view.summary(counters), counters.time)
+            now = series.as_of_commit(view)
             return series.busiest(view.txn, view.db, since, until, view.queue_by_id, now=now)
 
     def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None, bare: bool = False) -> None:

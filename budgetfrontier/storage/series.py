@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import isfinite
+from math import ceil, isfinite
 
 import msgspec
 
@@ -12,10 +12,13 @@ from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.rules import series_periods
 from budgetfrontier.rules.busiest import NOTHING, Amounts, Busy, merged
 from budgetfrontier.rules.rates import FIGURES, progress
+from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import decoder, encode
+from budgetfrontier.storage.records import decode_run
+from budgetfrontier.storage.view import View
 
 _LAST = (1 << 32) - 1  # the last second of keys, in 2106
 
@@ -215,6 +218,33 @@ def _last_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: f
 def newest(txn: keys.Txn, db: keys.Tables, time: float) -> SeriesRow:
     """Return the last row of totals up to a time (epoch seconds), one without totals if there is none."""
     return max(totals(txn, db, time, time + 2, preceded=True), key=progress, default=SeriesRow(0.0))
+
+
+def as_of_commit(view: View) -> SeriesRow:
+    """Return the row of the totals of the last commit."""
+    counters = view.counters()
+    return row_of(view.summary(counters), counters.time, run=counters.epoch)
+
+
+def unstored(view: View, now: SeriesRow | None = None) -> list[SeriesRow]:
+    """Return the rows that a run without an end has not stored: of its beginning, if it has no row yet, and of `now`.
+
+    `now` are the totals of its engine, else those of its last commit. There are no such rows of a run that has ended,
+    or that has changed nothing.
+    """
+    now = now or as_of_commit(view)
+    latest = next(view.newest_items(keys.RUNS), None)
+    run = None if latest is None else decode_run(latest[1])
+    if run is None or run.end is not None:
+        return []
+    last, begins = newest(view.txn, view.db, now.time), []
+    same = msgspec.structs.replace(now, time=last.time, begins=last.begins, run=last.run, stopped=last.stopped) == last
+    if same and (now.time <= last.time or last.time < run.began):
+        return []
+    if last.time < run.began:
+        begins = [last := msgspec.structs.replace(last, time=run.began, begins=True, run=now.run, stopped=0)]
+    crawls = may_crawl(run.program) or untold_since(last, now) != NOTHING
+    return [*begins, msgspec.structs.replace(now, stopped=0 if crawls else ceil(max(now.time - last.time, 0)))]
 
 
 def untold_since(row: SeriesRow, now: SeriesRow | Summary) -> Amounts:

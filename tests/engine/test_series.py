@@ -224,9 +224,10 @@ def test_what_a_killed_run_spent_after_its_last_row_stays_not_told_apart(tmp_pat
         f.commit()
         with Reader(path) as reader:
             reader.backup(killed / "frontier")
+    assert counted(killed / "frontier")[1:] == (2, False)
     clock = ManualClock(clock.time() + later)
     with on_disk(killed, clock, polite=False) as f:
-        assert counted(killed / "frontier")[1:] == (2, False)
+        assert counted(killed / "frontier")[1:] == (0, False)
         f.finish(one(f))
         f.commit()
     told, untold, exact = counted(killed / "frontier")
@@ -235,6 +236,94 @@ def test_what_a_killed_run_spent_after_its_last_row_stays_not_told_apart(tmp_pat
         assert reader.busiest(START, START + 60).others_spent == 2
         (lost,) = (one for one in reader.busiest(START, START + 60).queues if one.queue == "a.test")
         assert lost.spent < lost.spent_most and len(told) <= 2
+
+
+@pytest.mark.parametrize("minutes", [0, 3])
+@pytest.mark.parametrize("later", [5, 2 * HOUR])
+def test_the_last_minute_of_a_killed_run_counts_as_that_of_any_other(
+    tmp_path: Path, minutes: int, later: float
+) -> None:
+    """Before and after the frontier is opened again; with rows of that run, and of one killed before its first."""
+    clock, path = ManualClock(START), tmp_path / "frontier"
+
+    def crawl(folder: Path, minutes: int) -> None:
+        with on_disk(folder, clock, polite=False) as f:
+            for _ in range(minutes):
+                f.schedule_many(pages("A", 6, first=int(clock.time())))
+                for _ in range(6):
+                    f.finish(one(f))
+                clock.advance(60)
+                f.commit()
+
+    crawl(tmp_path, 2)
+    for number in range(2):
+        clock.advance(later)
+        killed = tmp_path / f"killed {number}"
+        with on_disk(path.parent, clock, polite=False) as f:
+            for second in range(60 * minutes + 55):
+                clock.advance(1)
+                if second % 5 == 0:
+                    f.schedule_many(pages("A", 1, first=int(clock.time())))
+                    f.finish(one(f))
+            f.commit()
+            with Reader(path) as reader:
+                reader.backup(killed / "frontier")
+        path = killed / "frontier"
+        ran, fetched = 120 + (number + 1) * (60 * minutes + 55), 12 + (number + 1) * (12 * minutes + 11)
+        with Reader(path) as reader, reader.view() as view:
+            found = window(over_time.read(view, START, clock.time()), START, clock.time())
+        assert found.seconds == pytest.approx(ran, abs=1)
+        assert found.rates["fetched"].count == pytest.approx(fetched)
+    clock.advance(later)
+    crawl(killed, 2)
+    with Reader(path) as reader, reader.view() as view:
+        found = window(over_time.read(view, START, clock.time()), START, clock.time())
+    assert found.seconds == pytest.approx(ran + 120, abs=1)
+    assert found.rates["fetched"].count == pytest.approx(fetched + 12)
+
+
+def test_the_rate_of_the_first_minute_is_that_of_its_run(tmp_path: Path) -> None:
+    clock, path = ManualClock(START), tmp_path / "frontier"
+    for later in (0, HOUR):
+        clock.advance(later)
+        with on_disk(tmp_path, clock, polite=False) as f:
+            f.schedule_many(pages("A", 40, first=int(later)))
+            for _ in range(20):
+                f.finish(one(f))
+                clock.advance(1)
+            f.commit()
+            with Reader(path) as reader:
+                assert reader.standing(now=clock.time()).rate == pytest.approx(1.0)
+
+
+def test_a_command_just_after_a_crawl_is_no_time_of_crawling(tmp_path: Path) -> None:
+    clock, path = ManualClock(START), tmp_path / "frontier"
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("A", 30))
+        for _ in range(20):
+            f.finish(one(f))
+            clock.advance(30)
+            f.commit()
+    ended = clock.time()
+
+    def drawn() -> list[float | None]:
+        with Reader(path) as reader, reader.view() as view:
+            rows = over_time.read(view, START, clock.time())
+        assert window(rows, START, clock.time()).seconds == pytest.approx(600, abs=1)
+        return over_time.curves_of([rows], ended + 600, "10m", ["fetched"]).figures[0].points
+
+    for adjusts in (False, True):
+        clock.advance(20)
+        with Frontier.open(path, clock=clock, program="budgetfrontier adjust", keep_leases=True) as f:
+            clock.advance(5)
+            if adjusts:
+                f.adjust(queue_total_budget=500)
+            else:
+                f.retire("a.test")
+            f.commit()
+            assert not any(drawn()), "while it goes on"
+            clock.advance(5)
+        assert drawn() == [None] * 20
 
 
 @pytest.mark.parametrize("start", [-1e8, 5e9])
