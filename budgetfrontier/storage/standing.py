@@ -20,9 +20,8 @@ from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.records import decode_lease
-from budgetfrontier.storage.series import row_of
+from budgetfrontier.storage.series import row_of, unstored
 from budgetfrontier.storage.series import totals as totals_of
-from budgetfrontier.storage.series import unstored
 from budgetfrontier.storage.start_command import start_command
 from budgetfrontier.storage.turn_order import in_turn
 from budgetfrontier.storage.uri_values import expand, short_url
