@@ -202,6 +202,11 @@ def _restore_collection(before: tuple[bool, int, int, int]) -> None:
     (gc.enable if enabled else gc.disable)()
 
 
+def _finders() -> list[Any]:
+    """Return the finders of modules, without that of `six`, which stays once anything has imported it."""
+    return [finder for finder in sys.meta_path if type(finder).__module__ != "six"]
+
+
 _PARTS = {
     "loggers": Part(_loggers, _restore_loggers),
     "attributes": Part(
@@ -214,7 +219,7 @@ _PARTS = {
     "signal handlers": Part(lambda: {number: signal.getsignal(number) for number in _SIGNALS}, _restore_signals),
     "limits": Part(lambda: {number: resource.getrlimit(number) for number in _LIMITS}, _restore_limits),
     "sys.path": Part(lambda: list(sys.path), lambda before: sys.path.__setitem__(slice(None), before)),
-    "sys.meta_path": Part(lambda: list(sys.meta_path), lambda before: sys.meta_path.__setitem__(slice(None), before)),
+    "sys.meta_path": Part(_finders, lambda before: sys.meta_path.__setitem__(slice(None), before)),
     "event loop": Part(_event_loop, asyncio.set_event_loop),
     "garbage collection": Part(lambda: (gc.isenabled(), *gc.get_threshold()), _restore_collection),
     "default time-out of sockets": Part(socket.getdefaulttimeout, socket.setdefaulttimeout),

@@ -72,6 +72,8 @@ class KafkaBus:
         self._declared: set[str] = set()
         self._readers: dict[str, Any] = {}
         """By group: the client that reads its offsets."""
+        self._admin: Any = None
+        """The client of `delete_before`, kept until its answers are there."""
         self._ids = TopicIds(self._settings, changed=self._declared.clear)
 
     def producer(self, stream: Stream) -> KafkaProducer:
@@ -104,6 +106,15 @@ class KafkaBus:
         self.declare(stream)
         client, place = self._reader(f"{stream.name}-readers"), TopicPartition(stream.name, partition)
         return repeated(lambda seconds: int(client.get_watermark_offsets(place, timeout=seconds)[0]), self.patience)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Ask the broker to delete the messages of a partition before an offset. Does not wait; a refusal is logged."""
+        if self._admin is None:
+            with explained():
+                self._admin = AdminClient(self._settings)
+        place = TopicPartition(topic, partition, offset)
+        [asked] = self._admin.delete_records([place], request_timeout=TIMEOUT).values()
+        asked.add_done_callback(partial(_note_deletion, place))
 
     def _reader(self, group: str) -> Any:
         """Return a client that reads the offsets of a group, or of a log: one for all calls, for each connects."""
@@ -347,6 +358,11 @@ class KafkaConsumer:
 
 
 _BROKERS_OWN = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
+
+
+def _note_deletion(place: Any, asked: Any) -> None:
+    if (error := asked.exception()) is not None:
+        log.warning("messages of %s before %d are not deleted: %s", place.topic, place.offset, error)
 
 
 def _group(stream: Stream, group: str) -> str:

@@ -1,4 +1,4 @@
-"""The retention of a log: whether its topic keeps entries for as long as snapshots need them. Pure rules."""
+"""The settings of the topic of the logs: those it is created with, and what is wrong with others. Pure rules."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from collections.abc import Mapping
 from budgetfrontier.cluster.entries import LONGEST
 from budgetfrontier.core import protocol
 from budgetfrontier.core.units import say_duration
-from budgetfrontier.settings.checks import RETENTION
-from budgetfrontier.settings.schema import ClusterSettings
 
 NEEDED = protocol.MOST_BYTES + (1 << 20)
 """Bytes that an entry may have: those of a call, and more."""
 
 
-def settings_of_topic(cluster: ClusterSettings) -> dict[str, str]:
-    """Return the settings with which the topic of the logs is created."""
-    milliseconds = -1 if cluster.retention is None else int(cluster.retention * 1000)
+def settings_of_topic() -> dict[str, str]:
+    """Return the settings with which the topic of the logs is created: it keeps entries until they are deleted."""
     return {
         "cleanup.policy": "delete",
-        "retention.ms": str(milliseconds),
+        "retention.ms": "-1",
         "retention.bytes": "-1",
         "max.message.bytes": str(LONGEST),
     }
 
 
-def objection(topic: str, found: Mapping[str, str], cluster: ClusterSettings, *, snapshots: bool) -> str | None:
-    """Return why the topic of the logs, as it is set, would lose entries that are needed; None if it does not."""
+def objection(topic: str, found: Mapping[str, str]) -> str | None:
+    """Return why the topic of the logs, as it is set, cannot take or keep their entries; None if it can."""
     if "compact" in found.get("cleanup.policy", "delete"):
         return f"the topic {topic} has cleanup.policy={found['cleanup.policy']}, and a log needs `delete`"
     size = _number(found, "max.message.bytes")
@@ -35,32 +32,22 @@ def objection(topic: str, found: Mapping[str, str], cluster: ClusterSettings, *,
             f"the topic {topic} takes no entries of more than {size:,} bytes (max.message.bytes), and the calls of "
             f"clients may have {NEEDED:,}: set max.message.bytes to {LONGEST}"
         )
-    kept = _number(found, "retention.ms")
-    needed = RETENTION * cluster.snapshot_every
-    if kept is None or not snapshots or kept / 1000 >= needed:
-        return None
-    return (
-        f"the topic {topic} keeps entries for {say_duration(kept / 1000)} (retention.ms={kept}), and with a snapshot "
-        f"every {say_duration(cluster.snapshot_every)} they may be needed for {say_duration(needed)}: set retention.ms "
-        f"to {int(needed * 1000)} or more, or a shorter cluster.snapshot_every"
-    )
+    return None
 
 
-def doubts(topic: str, found: Mapping[str, str], *, snapshots: bool) -> list[str]:
-    """Return a warning about the retention of the topic of the logs."""
-    doubts = []
+def doubts(topic: str, found: Mapping[str, str]) -> list[str]:
+    """Return a warning for each limit of the topic of the logs by which entries are dropped that may be needed."""
     kept, size = _number(found, "retention.ms"), _number(found, "retention.bytes")
-    if kept is not None and not snapshots:
-        doubts.append(
-            f"the topic {topic} drops entries after {say_duration(kept / 1000)}, and there are no snapshots: a worker "
-            "without an own copy of a partition cannot rebuild it then. Give cluster.snapshots, or set retention.ms=-1"
-        )
-    if size is not None:
-        doubts.append(
-            f"the topic {topic} drops entries beyond {size:,} bytes of a partition (retention.bytes), whether a "
-            "snapshot has them or not: set retention.bytes=-1"
-        )
-    return doubts
+    limits = {
+        "retention.ms": kept and f"after {say_duration(kept / 1000)}",
+        "retention.bytes": size and f"beyond {size:,} bytes of a partition",
+    }
+    return [
+        f"the topic {topic} drops entries {limit} ({name}), whether a snapshot has them or not, and a partition that "
+        f"needs them cannot be rebuilt: set {name}=-1; what no snapshot needs is deleted by the workers"
+        for name, limit in limits.items()
+        if limit is not None
+    ]
 
 
 def _number(found: Mapping[str, str], name: str) -> int | None:

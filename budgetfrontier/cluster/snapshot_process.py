@@ -1,6 +1,6 @@
-"""The process that takes a snapshot: `python -m budgetfrontier.cluster.snapshot_process`, a job on its standard input.
+"""The process that takes or checks a snapshot: `python -m budgetfrontier.cluster.snapshot_process`, a task on stdin.
 
-So neither the copy nor the compression holds up the worker's loop.
+So neither the copy nor its check nor the compression holds up the worker's loop, and no process with threads is forked.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from time import monotonic
@@ -16,45 +17,61 @@ from typing import Final
 import msgspec
 
 from budgetfrontier.cluster import snapshot_archive, state
-from budgetfrontier.cluster.snapshots import SnapshotError, name_of, newest_first, prefix_of, store_of
+from budgetfrontier.cluster.snapshots import Snapshot, SnapshotError, folder_of, name_of, newest_first, store_of
 from budgetfrontier.core.units import format_size
-from budgetfrontier.errors import FrontierError, StorageFull
-from budgetfrontier.settings.schema import SnapshotSettings
+from budgetfrontier.errors import CorruptFrontier, FrontierError, StorageFull
+from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.verify import verify
 
 SPARE: Final = 64 << 20
 """Bytes that a snapshot leaves free on the disk of the worker, besides its own copies."""
 
 
-class SnapshotTask(msgspec.Struct):
+class SnapshotTask(msgspec.Struct, tag=True):
     """A snapshot to take: of `frontier`, in the folder `making`, which is made and removed."""
 
     frontier: str
     making: str
     crawl: str
     partition: int
-    kept: int
-    store: SnapshotSettings
+    settings: ClusterSettings
+
+
+class CheckTask(msgspec.Struct, tag=True):
+    """A copy of a partition to check: that of a snapshot which was fetched."""
+
+    frontier: str
 
 
 class Taken(msgspec.Struct):
-    """A snapshot that was taken, or why it was not; `size` is 0 if the store had one, or a later one."""
+    """A snapshot that was taken, or why it was not; `size` is 0 if the store had one, or a later one.
+
+    `oldest` is the position of the oldest one that is kept, before which no entry of the log is needed. `is_damaged`
+    says that the error is damage of the frontier itself.
+    """
 
     position: int = -1
+    oldest: int = 0
     size: int = 0
     seconds: float = 0.0
     error: str | None = None
+    is_damaged: bool = False
 
 
-_decode = msgspec.json.Decoder(SnapshotTask).decode
+_decode_taken = msgspec.json.Decoder(Taken).decode
+_decode = msgspec.json.Decoder(SnapshotTask | CheckTask).decode
 
 
 def take(job: SnapshotTask) -> Taken:
-    """Copy the last commit of a partition, store it, and remove old snapshots. Raises FrontierError and OSError."""
+    """Copy the last commit of a partition, check and store it, and remove old snapshots.
+
+    Raises CorruptFrontier if the partition is damaged, another FrontierError, and OSError.
+    """
     started = monotonic()
-    store = store_of(job.store)
+    store = store_of(job.settings)
     assert store is not None
     making = Path(job.making)
     shutil.rmtree(making, ignore_errors=True)
@@ -62,22 +79,30 @@ def take(job: SnapshotTask) -> Taken:
         _check_room(Path(job.frontier))
         make_folder(making)
         position = _copy(Path(job.frontier), making / "frontier")
-        stored = newest_first(store.names(prefix_of(job.crawl, job.partition)), job.crawl, job.partition)
+        stored = newest_first(store.names(folder_of(job.crawl, job.partition)), job.crawl, job.partition)
         size = 0
-        names = [snapshot.name for snapshot in stored]
         if not stored or stored[0].position < position:
+            _check(making / "frontier", Path(job.frontier))
             snapshot_archive.pack(making / "frontier", making / "file")
             size = (making / "file").stat().st_size
             name = name_of(job.crawl, job.partition, position)
             store.put(name, making / "file")
-            names.insert(0, name)
-        else:
-            position = stored[0].position
-        for old in names[job.kept :]:
-            store.remove(old)
+            stored.insert(0, Snapshot(job.partition, position, name))
+        kept = job.settings.snapshots_kept
+        for old in stored[kept:]:
+            store.remove(old.name)
     finally:
         shutil.rmtree(making, ignore_errors=True)
-    return Taken(position, size, monotonic() - started)
+    return Taken(stored[0].position, stored[:kept][-1].position, size, monotonic() - started)
+
+
+def _check(copy: Path, frontier: Path) -> None:
+    """Raise CorruptFrontier if a frontier is damaged, SnapshotError if only its copy is."""
+    try:
+        verify(copy)
+    except CorruptFrontier as e:
+        verify(frontier)
+        raise SnapshotError(f"a copy of {frontier}, which is not damaged itself, was: look at the disk: {e}") from e
 
 
 def _copy(frontier: Path, copy: Path) -> int:
@@ -102,13 +127,41 @@ def _check_room(frontier: Path) -> None:
         )
 
 
-def main(job: bytes) -> Taken:
-    """Take a snapshot at a low priority: the worker needs the processor more."""
+def main(task: bytes) -> Taken:
+    """Take or check a snapshot at a low priority: the worker needs the processor more."""
     os.nice(10)
+    job = _decode(task)
     try:
-        return take(_decode(job))
+        if isinstance(job, SnapshotTask):
+            return take(job)
+        verify(Path(job.frontier))
+    except CorruptFrontier as e:
+        return Taken(error=str(e), is_damaged=True)
     except (FrontierError, OSError) as e:
         return Taken(error=str(e))
+    return Taken()
+
+
+def begin(task: SnapshotTask | CheckTask) -> subprocess.Popen[bytes]:
+    """Start a process for a task."""
+    command = [sys.executable, "-m", "budgetfrontier.cluster.snapshot_process"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    with process.stdin as stdin:
+        stdin.write(msgspec.json.encode(task))
+    return process
+
+
+def result(process: subprocess.Popen[bytes]) -> Taken:
+    """Wait for the end of a process, and return its result."""
+    assert process.stdout is not None
+    with process.stdout as stdout:
+        said = stdout.read()
+    process.wait()
+    try:
+        return _decode_taken(said)
+    except msgspec.DecodeError:
+        return Taken(error=f"its process has ended with {process.returncode}")
 
 
 if __name__ == "__main__":

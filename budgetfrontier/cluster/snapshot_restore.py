@@ -7,8 +7,16 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from budgetfrontier.cluster import snapshot_archive, state
-from budgetfrontier.cluster.snapshots import DamagedSnapshot, Snapshot, SnapshotError, Store, newest_first, prefix_of
+from budgetfrontier.cluster import snapshot_archive, snapshot_process, state
+from budgetfrontier.cluster.snapshot_process import CheckTask
+from budgetfrontier.cluster.snapshots import (
+    DamagedSnapshot,
+    Snapshot,
+    SnapshotError,
+    SnapshotStore,
+    folder_of,
+    newest_first,
+)
 from budgetfrontier.cluster.state import PartitionState
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
 from budgetfrontier.storage.disks import free_bytes
@@ -63,7 +71,7 @@ def set_aside(folder: Path, error: CorruptFrontier) -> None:
 class Restorer:
     """Brings the newest snapshot to a worker that has no later copy of a partition."""
 
-    def __init__(self, store: Store, crawl: str, partitions: int) -> None:
+    def __init__(self, store: SnapshotStore, crawl: str, partitions: int) -> None:
         self._store, self._crawl, self._partitions = store, crawl, partitions
 
     def __repr__(self) -> str:
@@ -87,7 +95,7 @@ class Restorer:
             log.warning("partition %d goes on from the worker's own copy: %s", partition, e)
 
     def _restore(self, partition: int, folder: Path, position: int) -> None:
-        names = self._store.names(prefix_of(self._crawl, partition))
+        names = self._store.names(folder_of(self._crawl, partition))
         for snapshot in newest_first(names, self._crawl, partition):
             if snapshot.position <= position:
                 break
@@ -130,6 +138,10 @@ class Restorer:
         found = state_in(frontier)
         if found is None or not self._is_of(found, snapshot.partition) or found.position != snapshot.position:
             raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
+        checked = snapshot_process.result(snapshot_process.begin(CheckTask(str(frontier))))
+        if checked.error is not None:
+            kind = DamagedSnapshot if checked.is_damaged else SnapshotError
+            raise kind(f"{snapshot.name}: {checked.error}")
 
     def _is_of(self, found: PartitionState, partition: int) -> bool:
         wanted = (self._crawl, partition, self._partitions)

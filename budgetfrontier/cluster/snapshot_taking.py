@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import msgspec
-
-from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken
+from budgetfrontier.cluster import snapshot_process
+from budgetfrontier.cluster.snapshot_process import SnapshotTask
 from budgetfrontier.cluster.snapshot_restore import FRONTIER, SNAPSHOT
 from budgetfrontier.cluster.snapshot_schedule import Schedule
 from budgetfrontier.core.units import format_size, say_duration
@@ -23,7 +21,16 @@ LONGEST: Final = 4 * 3600.0
 
 log = logging.getLogger("budgetfrontier.cluster")
 
-_decode = msgspec.json.Decoder(Taken).decode
+
+class SnapshotTaken(NamedTuple):
+    """A snapshot of a partition was taken: `oldest` is the position of the oldest one that is kept.
+
+    `damage` is what was found in the frontier instead.
+    """
+
+    partition: int
+    oldest: int
+    damage: str | None
 
 
 def clear_up(folder: Path) -> None:
@@ -47,8 +54,8 @@ class Taker:
     def __repr__(self) -> str:
         return f"<Taker of {self._crawl!r}: {self._schedule!r}>"
 
-    def step(self, positions: Mapping[int, int], folders: Mapping[int, Path], now: float) -> tuple[int, int] | None:
-        """Begin the snapshot that is due; return the partition and the position of one that was taken meanwhile.
+    def step(self, positions: Mapping[int, int], folders: Mapping[int, Path], now: float) -> SnapshotTaken | None:
+        """Begin the snapshot that is due; return one that was taken meanwhile.
 
         `positions` are those of the partitions that this worker owns, `folders` their folders.
         """
@@ -66,28 +73,20 @@ class Taker:
         """End the process that is taking a snapshot, if there is one; its files are removed later."""
         if self._process is not None:
             self._process.kill()
-            _said(self._process)
+            snapshot_process.result(self._process)
             self._process = None
 
     def _begin(self, number: int, folder: Path, now: float) -> None:
-        job = SnapshotTask(
-            str(folder / FRONTIER), str(folder / SNAPSHOT), self._crawl, number,
-            self._settings.snapshots_kept, self._settings.snapshots,
-        )  # fmt: skip
-        command = [sys.executable, "-m", "budgetfrontier.cluster.snapshot_process"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        task = SnapshotTask(str(folder / FRONTIER), str(folder / SNAPSHOT), self._crawl, number, self._settings)
+        self._process = snapshot_process.begin(task)
         self._number, self._since = number, now
-        assert self._process.stdin is not None
-        with self._process.stdin as stdin:
-            stdin.write(msgspec.json.encode(job))
 
-    def _ended(self, now: float) -> tuple[int, int] | None:
+    def _ended(self, now: float) -> SnapshotTaken | None:
         process, self._process = self._process, None
         assert process is not None
-        try:
-            taken = _decode(_said(process))
-        except msgspec.DecodeError:
-            taken = Taken(error=f"its process has ended with {process.returncode}")
+        taken = snapshot_process.result(process)
+        if taken.is_damaged:
+            return SnapshotTaken(self._number, 0, taken.error)
         if taken.error is not None:
             self._schedule.failed(self._number, now)
             last = self._last.get(self._number)
@@ -100,15 +99,7 @@ class Taker:
         text = f"a snapshot of partition {self._number} at {taken.position}"
         how = f"was taken in {taken.seconds:.1f} s: {format_size(taken.size)}" if taken.size else "was there"
         self._log(logging.INFO, f"{text} {how}", "snapshot_taken", position=taken.position, bytes=taken.size)
-        return self._number, taken.position
+        return SnapshotTaken(self._number, taken.oldest, None)
 
     def _log(self, level: int, text: str, event: str, **fields: Any) -> None:
         log.log(level, text, extra={"event": event, "partition": self._number, **fields})
-
-
-def _said(process: subprocess.Popen[bytes]) -> bytes:
-    assert process.stdout is not None
-    with process.stdout as stdout:
-        said = stdout.read()
-    process.wait()
-    return said

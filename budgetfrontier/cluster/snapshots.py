@@ -1,25 +1,34 @@
-"""The store of snapshots: one file for each, named after its partition and position, in a folder or behind commands."""
+"""The store of snapshots, a folder or an object store: a file for each, named after its partition and position."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-import shlex
-import shutil
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
 
-from budgetfrontier.errors import NO_ROOM, FrontierError, SettingsError, StorageFull
-from budgetfrontier.settings.schema import SnapshotSettings
+from budgetfrontier.errors import NO_ROOM, FrontierError, MissingExtra, SettingsError, StorageFull
+from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage.lmdb_env import sync_folder
-from budgetfrontier.storage.whole_files import atomic_file
 
-COMMAND_TIMEOUT: Final = 3600.0
-"""Seconds after which a command is ended: an hour."""
-_MOST_OUTPUT: Final = 1000
+try:
+    from obstore.exceptions import BaseError
+    from obstore.store import LocalStore, from_url
+except ModuleNotFoundError as error:
+    raise MissingExtra("kafka") from error
+
+PART: Final = 8 << 20
+"""Bytes of a stored file that are moved by one call."""
 _CRAWL: Final = re.compile(r"[A-Za-z0-9._-]+")
+_ERRORS: Final = (BaseError, OSError, ValueError)
+"""Errors that obstore raises: those of a missing file are of the standard library."""
+
+_T = TypeVar("_T")
 
 
 class SnapshotError(FrontierError):
@@ -38,53 +47,32 @@ class Snapshot(NamedTuple):
     name: str
 
 
-def prefix_of(crawl: str, partition: int) -> str:
-    """Return the prefix of the names of a partition's snapshots."""
-    return f"{crawl}-{partition:04}-"
+def folder_of(crawl: str, partition: int) -> str:
+    """Return the folder of a partition's snapshots in the store.
+
+    >>> folder_of("news", 7)
+    'news-0007'
+    """
+    return f"{crawl}-{partition:04}"
 
 
 def name_of(crawl: str, partition: int, position: int) -> str:
     """Return the name of a snapshot.
 
     >>> name_of("news", 7, 1234)
-    'news-0007-00000000000000001234.snapshot'
+    'news-0007/00000000000000001234.snapshot'
     """
-    return f"{prefix_of(crawl, partition)}{position:020}.snapshot"
+    return f"{folder_of(crawl, partition)}/{position:020}.snapshot"
 
 
 def newest_first(names: Iterable[str], crawl: str, partition: int) -> list[Snapshot]:
     """Return the snapshots of a partition among names, which may be of anything."""
-    form = re.compile(re.escape(prefix_of(crawl, partition)) + r"([0-9]{20})\.snapshot", re.ASCII)
+    form = re.compile(re.escape(folder_of(crawl, partition)) + r"/([0-9]{20})\.snapshot", re.ASCII)
     found = {name: int(match[1]) for name in names if (match := form.fullmatch(name))}
     return [
         Snapshot(partition, position, name)
         for name, position in sorted(found.items(), key=lambda item: item[1], reverse=True)
     ]
-
-
-class Store(Protocol):
-    """A place for snapshots, which all workers of a crawl have. All methods raise SnapshotError."""
-
-    def put(self, name: str, file: Path) -> None:
-        """Store a file under a name, which appears once the file is complete. Raises StorageFull."""
-
-    def get(self, name: str, file: Path) -> None:
-        """Fetch a stored file into a new one. Raises StorageFull."""
-
-    def names(self, prefix: str) -> list[str]:
-        """Return at least all names that begin with `prefix`."""
-
-    def remove(self, name: str) -> None:
-        """Remove a stored file, if it exists and the store can."""
-
-
-def store_of(settings: SnapshotSettings) -> Store | None:
-    """Return the store that the settings name; None if they name none."""
-    if settings.folder is not None:
-        return FolderStore(Path(settings.folder))
-    if settings.put is None or settings.get is None or settings.list is None:
-        return None
-    return CommandStore(put=settings.put, get=settings.get, list_=settings.list, remove=settings.remove)
 
 
 def check_name(crawl: str) -> None:
@@ -93,111 +81,111 @@ def check_name(crawl: str) -> None:
         raise SettingsError(f"crawl: expected a name of ASCII letters, digits, ., _ and -, got {crawl!r}")
 
 
-class FolderStore:
-    """A folder, which may be a network mount."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __repr__(self) -> str:
-        return f"<FolderStore {self._folder}>"
-
-    def put(self, name: str, file: Path) -> None:
-        """Copy a file to another name in the folder, and rename it."""
-        self._check()
-        try:
-            with open(file, "rb") as source, atomic_file(self._folder / name) as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-                target.flush()
-                os.fsync(target.fileno())
-            sync_folder(self._folder)
-        except OSError as e:
-            raise _not_done(f"{name} cannot be stored in {self._folder}", e) from e
-
-    def get(self, name: str, file: Path) -> None:
-        """Copy a file from the folder."""
-        self._check()
-        try:
-            shutil.copyfile(self._folder / name, file)
-        except OSError as e:
-            raise _not_done(f"{self._folder / name} cannot be copied to {file}", e) from e
-
-    def names(self, prefix: str) -> list[str]:
-        """Return the names of the files in the folder."""
-        self._check()
-        try:
-            return [name for name in os.listdir(self._folder) if name.startswith(prefix)]
-        except OSError as e:
-            raise _not_done(f"{self._folder} cannot be listed", e) from e
-
-    def remove(self, name: str) -> None:
-        """Remove a file from the folder."""
-        try:
-            (self._folder / name).unlink(missing_ok=True)
-        except OSError as e:
-            raise _not_done(f"{self._folder / name} cannot be removed", e) from e
-
-    def _check(self) -> None:
-        """Raise SnapshotError if the folder is not there: a mount that is missing must not be written to."""
-        if not self._folder.is_dir():
-            raise SnapshotError(f"there is no folder {self._folder} for snapshots: mount it, or make it")
+def store_of(cluster: ClusterSettings) -> SnapshotStore | None:
+    """Return the store that the settings name; None if they name none. Raises SnapshotError."""
+    if cluster.snapshots is None:
+        return None
+    return SnapshotStore(cluster.snapshots, timeout=cluster.snapshot_timeout)
 
 
-class CommandStore:
-    """An object store behind commands. Each is split into words once, and run without a shell."""
+class SnapshotStore:
+    """A place for snapshots, which all workers of a crawl have. All methods raise SnapshotError, and use no event loop.
 
-    def __init__(self, *, put: str, get: str, list_: str, remove: str | None) -> None:
-        self._commands = {"put": put, "get": get, "list": list_, "remove": remove}
+    Each call to the store, of which there is one for each `PART` bytes, ends within `timeout` seconds.
+    """
+
+    def __init__(self, url: str, *, timeout: float) -> None:
+        """Prepare for a URL: file://, s3://, gs:// or az://. Credentials are those of the environment."""
+        self._url, self._timeout = url, timeout
+        self._folder = Path(unquote(urlsplit(url).path)) if urlsplit(url).scheme == "file" else None
+        self._store: Any = None
 
     def __repr__(self) -> str:
-        return f"<CommandStore {self._commands['put']!r}>"
+        return f"<SnapshotStore {self._url}>"
 
     def put(self, name: str, file: Path) -> None:
-        """Run the command `put`."""
-        self._run("put", {"name": name, "file": str(file)})
+        """Store a file under a name, which appears once the file is complete and, in a folder, synced."""
+        calls = 1 + file.stat().st_size // PART
+        self._call(f"{name} cannot be stored", lambda store: store.put_async(name, file, chunk_size=PART), calls=calls)
+        if self._folder is not None:
+            self._sync(self._folder / name)
 
     def get(self, name: str, file: Path) -> None:
-        """Run the command `get`."""
-        self._run("get", {"name": name, "file": str(file)})
-        if not file.is_file():
-            raise SnapshotError(f"cluster.snapshots.get has ended well and made no file: {self._commands['get']}")
+        """Fetch a stored file into a new one. Raises StorageFull."""
+        what = f"{name} cannot be fetched"
+        found: Any = self._call(what, lambda store: store.head_async(name))
+        size = int(found["size"])
+        try:
+            with open(file, "xb") as target:
+                for start in range(0, size, PART):
+                    target.write(self._part(what, name, start, min(PART, size - start)))
+        except OSError as e:
+            kind = StorageFull if e.errno in NO_ROOM else SnapshotError
+            raise kind(f"{what} to {file}: {e.strerror}") from e
 
-    def names(self, prefix: str) -> list[str]:
-        """Return the words in the output of the command `list`, without folders before them."""
-        return [word.rpartition("/")[2] for word in self._run("list", {"prefix": prefix}).split()]
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder of the store."""
+
+        async def listed(store: Any) -> list[str]:
+            return [str(found["path"]) async for some in store.list(folder) for found in some]
+
+        return self._call(f"{folder} cannot be listed", listed)
 
     def remove(self, name: str) -> None:
-        """Run the command `remove`, if there is one."""
-        if self._commands["remove"] is not None:
-            self._run("remove", {"name": name})
+        """Remove a stored file, if it exists."""
 
-    def _run(self, kind: str, values: Mapping[str, str]) -> str:
-        """Run a command, and return its output. Raises SnapshotError with the output of one that has failed."""
-        command = self._commands[kind] or ""
-        words = [_filled(word, values) for word in shlex.split(command)]
+        async def remove(store: Any) -> None:
+            with suppress(FileNotFoundError):
+                await store.delete_async(name)
+
+        self._call(f"{name} cannot be removed", remove)
+
+    def _part(self, what: str, name: str, start: int, length: int) -> bytes:
+        found: Any = self._call(what, lambda store: store.get_range_async(name, start=start, length=length))
+        return bytes(found)
+
+    def _call(self, what: str, call: Callable[[Any], Awaitable[_T]], *, calls: int = 1) -> _T:
+        """Return the result of a call to the store. Raises SnapshotError: of any error, and after the time limit."""
+        seconds = self._timeout * calls
         try:
-            ended = subprocess.run(
-                words, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_TIMEOUT, check=False
-            )
+            return asyncio.run(_within(seconds, call, self._opened()))
+        except TimeoutError as e:
+            raise SnapshotError(f"{what}: {self._url} has not answered in {seconds:g} s") from e
+        except _ERRORS as e:
+            raise SnapshotError(f"{what} in {self._url}: {_first_line(e)}") from e
+
+    def _opened(self) -> Any:
+        """Return the client. A folder is looked for each time: a mount that is missing must not be written to."""
+        if self._folder is not None:
+            if not self._folder.is_dir():
+                raise SnapshotError(f"there is no folder {self._folder} for snapshots: mount it, or make it")
+            return LocalStore(self._folder)
+        if self._store is None:
+            limit = timedelta(seconds=self._timeout)
+            # It answers a request for plain HTTP, which is an S3 server of one's own, only if that is allowed.
+            client: Any = {"timeout": limit, "connect_timeout": limit, "allow_http": True}
+            retries: Any = {"max_retries": 3, "retry_timeout": limit}
+            self._store = from_url(self._url, client_options=client, retry_config=retries)
+        return self._store
+
+    def _sync(self, path: Path) -> None:
+        """Bring a file of a folder to the disk, which its library does not do: its log is cut off next."""
+        try:
+            file = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+            sync_folder(path.parent)
+            sync_folder(path.parent.parent)
         except OSError as e:
-            raise SnapshotError(f"cluster.snapshots.{kind}: {words[0]} cannot be run: {e.strerror}") from e
-        except subprocess.TimeoutExpired:
-            raise SnapshotError(f"cluster.snapshots.{kind} has not ended in an hour: {command}") from None
-        said = (ended.stderr + b" " + ended.stdout).decode(errors="replace").strip()
-        if ended.returncode and (said or kind != "list"):  # `aws s3 ls` fails silently where there is nothing
-            raise SnapshotError(
-                f"cluster.snapshots.{kind} has ended with {ended.returncode}: {' '.join(words)}: "
-                f"{said[-_MOST_OUTPUT:] or 'no output'}"
-            )
-        return ended.stdout.decode(errors="replace")
+            raise SnapshotError(f"{path} cannot be synced: {e.strerror}") from e
 
 
-def _filled(word: str, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
+async def _within(seconds: float, call: Callable[[Any], Awaitable[_T]], store: Any) -> _T:
+    return await asyncio.wait_for(call(store), seconds)
 
 
-def _not_done(what: str, error: OSError) -> FrontierError:
-    full = error.errno in NO_ROOM
-    return (StorageFull if full else SnapshotError)(f"{what}: {error.strerror}")
+def _first_line(error: Exception) -> str:
+    """Return what has happened, without the structures of the library that follow."""
+    return str(error).partition("\n")[0]

@@ -30,7 +30,6 @@ def prepare(
     crawl: str,
     cluster: ClusterSettings,
     *,
-    snapshots: bool,
     stopping: Callable[[], bool],
 ) -> bool:
     """Create the topics of a crawl unless they are there, and check them; wait while no broker answers.
@@ -41,10 +40,10 @@ def prepare(
     waits = False
     while not stopping():
         try:
-            partitions = bus.create(topic, cluster.partitions, retention.settings_of_topic(cluster), timeout=PATIENCE)
+            partitions = bus.create(topic, cluster.partitions, retention.settings_of_topic(), timeout=PATIENCE)
             directory.create()
             _check(topic, partitions, cluster, _begun_with(directory))
-            _check_retention(topic, bus, cluster, snapshots=snapshots)
+            _check_retention(topic, bus)
         except BusAway as e:
             if not waits:
                 log.warning("%s; this worker waits for it", e, extra={"event": "broker_away"})
@@ -102,7 +101,7 @@ def _check(topic: str, partitions: int, cluster: ClusterSettings, begun: int) ->
     )
 
 
-def _check_retention(topic: str, bus: KafkaBus, cluster: ClusterSettings, *, snapshots: bool) -> None:
+def _check_retention(topic: str, bus: KafkaBus) -> None:
     try:
         found = bus.topic_settings(topic)
     except BusAway:
@@ -110,7 +109,7 @@ def _check_retention(topic: str, bus: KafkaBus, cluster: ClusterSettings, *, sna
     except BusError as e:  # it may be forbidden
         log.warning("the retention of the topic %s cannot be looked at: %s", topic, e, extra={"event": "retention"})
         return
-    if (objection := retention.objection(topic, found, cluster, snapshots=snapshots)) is not None:
+    if (objection := retention.objection(topic, found)) is not None:
         raise FrontierError(objection)
-    for doubt in retention.doubts(topic, found, snapshots=snapshots):
+    for doubt in retention.doubts(topic, found):
         log.warning("%s", doubt, extra={"event": "retention"})

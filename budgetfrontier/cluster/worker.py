@@ -58,7 +58,8 @@ class ClusterWorker:
     `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called in a thread before
     one is opened, to bring a copy there if it has a later one. `snapshots` are taken of those that it owns. An error of
     a partition ends the worker: others take over; if its log has a gap, it alone is left closed. `session` is that of
-    the bus; `log_id` returns the identity of the logs, "" if it is not known.
+    the bus; `log_id` returns the identity of the logs, "" if it is not known; `delete_before(partition, offset)` lets
+    a broker delete the entries before an offset, if it does not delete those that are committed anyway.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class ClusterWorker:
         snapshots: Taker | None = None,
         session: float = SESSION,
         log_id: Callable[[], str] = str,
+        delete_before: Callable[[int, int], None] = lambda partition, offset: None,
     ) -> None:
         self.crawl = settings.crawl
         self.partitions = partitions
@@ -85,7 +87,7 @@ class ClusterWorker:
         self._directory = directory
         self._bus = bus
         self._snapshots = snapshots
-        self._session, self._log_id = session, log_id
+        self._session, self._log_id, self._delete_before = session, log_id, delete_before
         self._open: dict[int, Partition] = {}
         self._claims: dict[int, bytes] = {}
         self._epochs: dict[int, int] = {}
@@ -401,17 +403,26 @@ class ClusterWorker:
             raise
 
     def _take_snapshots(self, consumer: Consumer) -> None:
-        """Take the snapshots that are due. The group's offset is that of the last one: it needs the log from there."""
+        """Take the snapshots that are due, and delete the log before the oldest one that is kept of each partition.
+
+        The group's offset is where the log begins then. Raises CorruptFrontier if a copy was found to be damaged.
+        """
         if self._snapshots is None:
             return
         positions = {number: self._open[number].state.position for number in self._epochs}
         folders = {number: self._open[number].folder for number in self._epochs}
         taken = self._snapshots.step(positions, folders, monotonic())
-        if taken is not None and taken[0] in consumer.partitions:
+        if taken is None or taken.partition not in self._open:
+            return
+        if taken.damage is not None:
+            with self._damage(self._open[taken.partition]):
+                raise CorruptFrontier(taken.damage)
+        if taken.partition in consumer.partitions:
             try:
-                consumer.commit({taken[0]: taken[1]})
+                consumer.commit({taken.partition: taken.oldest})
+                self._delete_before(taken.partition, taken.oldest)
             except BusError as e:
-                log.warning("the offset of a snapshot is not committed: %s", e)
+                log.warning("the log before a snapshot is not deleted: %s", e)
 
     def _close(self, consumer: Consumer) -> None:
         owned = self._epochs.copy()

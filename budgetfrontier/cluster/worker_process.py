@@ -14,7 +14,7 @@ from budgetfrontier.cluster import snapshot_taking
 from budgetfrontier.cluster.kafka import KafkaDirectory, Place
 from budgetfrontier.cluster.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
-from budgetfrontier.cluster.snapshots import Store, check_name, prefix_of, store_of
+from budgetfrontier.cluster.snapshots import SnapshotStore, check_name, folder_of, store_of
 from budgetfrontier.cluster.topics import log_identity, prepare
 from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.cluster.worker_crawl import WorkerCrawls
@@ -63,15 +63,13 @@ def work(
         restore=None if store is None else Restorer(store, settings.crawl, cluster.partitions),
         snapshots=None if store is None else Taker(settings.crawl, cluster),
         log_id=log_identity(bus, settings.crawl),
+        delete_before=partial(bus.delete_before, f"{settings.crawl}-log"),
     )  # fmt: skip
     crawls = WorkerCrawls(worker)
 
     def run() -> None:
         try:
-            if prepare(
-                bus, directory, settings.crawl, cluster, snapshots=store is not None,
-                stopping=lambda: worker.is_stopping,
-            ):  # fmt: skip
+            if prepare(bus, directory, settings.crawl, cluster, stopping=lambda: worker.is_stopping):
                 worker.run()
         except BaseException as e:
             failures.append(e)
@@ -135,10 +133,10 @@ def _check(settings: Settings, listen: str, advertise: str | None) -> None:
         )
 
 
-def _checked_store(crawl: str, cluster: ClusterSettings) -> Store | None:
+def _checked_store(crawl: str, cluster: ClusterSettings) -> SnapshotStore | None:
     """Return the store of snapshots, which has answered. Raises FrontierError."""
-    store = store_of(cluster.snapshots)
+    store = store_of(cluster)
     if store is not None:
         check_name(crawl)
-        store.names(prefix_of(crawl, 0))
+        store.names(folder_of(crawl, 0))
     return store

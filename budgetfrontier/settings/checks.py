@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from budgetfrontier.core import units, uris
+from budgetfrontier.core import uris
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.values import brief, show
@@ -36,12 +35,8 @@ ZONES_IN_PARTITIONS = (
 
 STAR: Final = "star"
 """The total budget of groups that follows from the links to their registered domains."""
-SNAPSHOT_COMMANDS = {"put": ("{file}", "{name}"), "get": ("{file}", "{name}"), "list": (), "remove": ("{name}",)}
-"""The commands of a place of snapshots, with the placeholders that each needs."""
 LONGEST_TOPIC: Final = 249 - len("-suffixes")
 """Characters of the name of a crawl in partitions: those of a topic of Kafka, without the suffix."""
-RETENTION: Final = 3
-"""Times `snapshot_every` that entries of a log have to be kept, because a snapshot may be late, or fail once."""
 
 _GZIP = b"\x1f\x8b"  # with which such files begin
 
@@ -92,36 +87,6 @@ def topics_objection(crawl: str) -> str | None:
         f"{show(crawl)} cannot name the topics of a crawl in partitions (cluster.kafka): use ASCII letters, digits, ., "
         f"_ and -, {LONGEST_TOPIC} at the most"
     )
-
-
-def retention_objection(retention: float | None, every: float, *, snapshots: bool) -> str | None:
-    """Return why a log must not be kept for so long only; None if it may."""
-    if retention is None:
-        return None
-    if not snapshots:
-        return "retention without snapshots: partitions could not be rebuilt; give snapshots, too, or no retention"
-    if retention < RETENTION * every:
-        least = units.write_duration(RETENTION * every)
-        return f"retention is too short for snapshot_every: snapshots may need entries for {least}"
-    return None
-
-
-def snapshots_objection(folder: str | None, **commands: str | None) -> str | None:
-    """Return why no snapshots can be stored with these settings; None if they can, or if there are to be none."""
-    given = {name: command for name, command in commands.items() if command is not None}
-    if folder is not None:
-        return f"give either a folder or commands, not folder and {', '.join(given)}" if given else None
-    if given and (missing := [name for name in ("put", "get", "list") if name not in given]):
-        return f"give put, get and list together; missing: {', '.join(missing)}"
-    for name, command in given.items():
-        try:
-            words = shlex.split(command)
-        except ValueError as error:
-            return f"{name} cannot be split into words: {error}"
-        for needed in SNAPSHOT_COMMANDS[name]:
-            if not any(needed in word for word in words[1:]):
-                return f"{name} needs {needed} among the arguments of the command"
-    return None
 
 
 NO_LIMIT = "set politeness, max_in_flight, total_budget, max_bandwidth or quotas, here or for `group:NAME` in overrides"

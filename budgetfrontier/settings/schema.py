@@ -19,6 +19,7 @@ from budgetfrontier.settings.values import (
     PROBABILITY,
     SCORE,
     SIZE,
+    SNAPSHOT_URL,
     TEXT,
     TEXTS,
     choice,
@@ -667,22 +668,6 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of snapshots: a folder, or commands for an object store, which are run without a shell."""
-
-    folder: Annotated[
-        str | None, Field("an existing folder that all workers have, such as a network mount", optional(TEXT))
-    ] = None
-    put: Annotated[str | None, Field("or: a command that stores {file} as {name}", optional(TEXT))] = None
-    get: Annotated[str | None, Field("a command that fetches {name} into {file}", optional(TEXT))] = None
-    list: Annotated[
-        str | None, Field("a command that prints all names, or those that begin with {prefix}", optional(TEXT))
-    ] = None
-    remove: Annotated[
-        str | None, Field("a command that removes {name}; null: old snapshots are left to the store", optional(TEXT))
-    ] = None
-
-
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A crawl in partitions, which several workers share (`budgetfrontier worker`)."""
 
@@ -691,12 +676,17 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
         Field("the brokers of the partitions' logs, HOST:PORT,...?property=value of librdkafka", optional(BROKERS)),
     ] = None
     partitions: Annotated[int, Field("partitions of the crawl; fixed when it begins", integer(1, 4096))] = 16
-    snapshots: SnapshotSettings = SnapshotSettings()
+    snapshots: Annotated[
+        str | None,
+        Field(
+            "the store of snapshots: file:///FOLDER (of all workers), s3://..., gs://... or az://...; null: none",
+            optional(SNAPSHOT_URL),
+        ),
+    ] = None
     snapshot_every: Annotated[float, Field("take a snapshot of each partition this often", POSITIVE_DURATION)] = 600.0
     snapshots_kept: Annotated[int, Field("keep this many snapshots of each partition", integer(1))] = 3
-    retention: Annotated[
-        float | None,
-        Field("how long the topic that is created for the logs keeps entries; null: for ever", optional(PERIOD)),
-    ] = None
+    snapshot_timeout: Annotated[
+        float, Field("give up a call to their store after this time; there is one for each 8 MiB", POSITIVE_DURATION)
+    ] = 60.0
     max_uris: Annotated[int, Field("lease no more than this many URIs, in all partitions; 0: no limit", COUNT)] = 0
     max_spend: Annotated[int, Field("lease nothing once this much is spent, in all partitions; 0: no limit", COUNT)] = 0

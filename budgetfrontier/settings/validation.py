@@ -25,7 +25,6 @@ from budgetfrontier.settings.checks import (
     NO_PARTITIONS,
     NO_TOTAL_BANDWIDTH,
     PRELOADED_IN_PARTITIONS,
-    SNAPSHOT_COMMANDS,
     ZONES_IN_PARTITIONS,
     floor_doubt,
     group_objection,
@@ -34,9 +33,7 @@ from budgetfrontier.settings.checks import (
     objection_to_file,
     partitions_objection,
     policy_name,
-    retention_objection,
     sheet_objection,
-    snapshots_objection,
     topics_objection,
 )
 from budgetfrontier.settings.credentials import proxy_problems, request_problems
@@ -714,11 +711,6 @@ def _conflict(section: msgspec.Struct) -> str | None:
             return NEEDS_EXACT
         case object(frontier=schema.FrontierSettings(duplicates="bloom"), cluster=schema.ClusterSettings(kafka=str())):
             return NO_PARTITIONS
-        case schema.SnapshotSettings():
-            return snapshots_objection(section.folder, **{name: getattr(section, name) for name in SNAPSHOT_COMMANDS})
-        case schema.ClusterSettings():
-            snapshots = section.snapshots != schema.SnapshotSettings()
-            return retention_objection(section.retention, section.snapshot_every, snapshots=snapshots)
         case schema.StarSettings() if section.max_budget < section.default_budget:
             return f"max_budget is {section.max_budget}, less than the default_budget, {section.default_budget}"
         case GroupSettings():

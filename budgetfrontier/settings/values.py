@@ -261,6 +261,14 @@ def _read_brokers(value: object) -> str:
     return text
 
 
+def _read_snapshots(value: object) -> str:
+    """Return the URL of a store of snapshots, as written. It holds no credentials, for settings are shown."""
+    text = _read_text(value)
+    if not re.fullmatch(r"file:///[^?#\s]+|(s3|gs|az)://[^/?#@\s]+(/[^?#\s]*)?", text):
+        raise ValueError(show(value))
+    return text
+
+
 def matching(of: Type, pattern: str, text: str) -> Type:
     """Return the type of texts that a regular expression matches as a whole."""
     compiled = re.compile(pattern, re.ASCII)
@@ -288,4 +296,8 @@ SIZE = Type("a size (bytes, or such as 64KiB, 10MB, 50GiB)", read_size, _doubt_s
 POSITIVE_SIZE = Type("a size above 0 (bytes, or such as 64KiB, 10MB, 50GiB)", _positive_size, _doubt_size)
 TEXT = Type("text", _read_text)
 BROKERS = Type("HOST:PORT,... without kafka:// before or a path behind", _read_brokers)
+SNAPSHOT_URL = Type(
+    "file:///FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, without credentials",
+    _read_snapshots,
+)
 TEXTS = listed(TEXT, many="a list of texts")

@@ -118,7 +118,7 @@ class Cluster:
                 **frontier,
             },
         }
-        snapshots = {"snapshots": {"folder": str(folder / "snapshots")}, "snapshot_every": SNAPSHOT_EVERY}
+        snapshots = {"snapshots": (folder / "snapshots").as_uri(), "snapshot_every": SNAPSHOT_EVERY}
         (folder / "snapshots").mkdir()
         cluster = {"kafka": f"{brokers}?{options}", "partitions": partitions, **snapshots}
         worker = common | {"cluster": cluster}

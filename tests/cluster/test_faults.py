@@ -10,14 +10,15 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from budgetfrontier import Reader
@@ -55,9 +56,8 @@ frontier: {{politeness: {{min_delay: 0, max_delay: 0, delay_factor: 0}}}}
 cluster:
   kafka: "{brokers}?session.timeout.ms=3000&heartbeat.interval.ms=300"
   partitions: {PARTITIONS}
-  snapshots: {{folder: {self.store}}}
+  snapshots: {self.store.as_uri()}
   snapshot_every: 1s
-  retention: 1h
 """)
         self.added = 0
 
@@ -96,7 +96,7 @@ cluster:
 
     def positions(self) -> dict[int, int]:
         """Those of the newest snapshots."""
-        names = [path.name for path in self.store.glob("*.snapshot")]
+        names = [str(path.relative_to(self.store)) for path in self.store.glob("*/*.snapshot")]
         found = {number: newest_first(names, CRAWL, number) for number in range(PARTITIONS)}
         return {number: snapshots[0].position for number, snapshots in found.items() if snapshots}
 
@@ -122,6 +122,7 @@ def test_nothing_is_lost_whatever_happens_to_workers_and_broker(tmp_path: Path) 
                 a_broker_is_away(crawl, frontier, broker)
                 transactions_leave_control_records(crawl, frontier)
                 until(crawl.has_snapshots)
+                logs_are_cut(crawl)
             one.kill()
         partitions_are_rebuilt_from_snapshots(crawl)
         topics_do_not_fit(crawl)
@@ -167,6 +168,25 @@ def transactions_leave_control_records(crawl: Crawl, frontier: ClusterFrontier) 
         assert len(frontier.transport._directory.read()) == PARTITIONS
 
 
+def logs_are_cut(crawl: Crawl) -> None:
+    """The broker deletes what the oldest snapshots that are kept have."""
+    consumer = Consumer({"bootstrap.servers": crawl.brokers, "group.id": "looks"})
+    try:
+        for number in range(PARTITIONS):
+            place = TopicPartition(f"{CRAWL}-log", number)
+            begins = partial(consumer.get_watermark_offsets, place, timeout=PATIENCE)
+            until(partial(_is_cut, begins))
+            first, _ = begins()
+            assert first <= min(int(path.stem) for path in crawl.store.glob(f"*-{number:04}/*.snapshot"))
+    finally:
+        consumer.close()
+
+
+def _is_cut(begins: Callable[[], tuple[int, int]]) -> bool:
+    first, _ = begins()
+    return first > 0
+
+
 def partitions_are_rebuilt_from_snapshots(crawl: Crawl) -> None:
     """The folders of all workers are lost, and the log before the snapshots; then a disk is full."""
     shutil.rmtree(crawl.folder / "one")
@@ -210,13 +230,11 @@ def topics_do_not_fit(crawl: Crawl) -> None:
     bus, directory = kafka.connect(crawl.brokers), KafkaDirectory(where)
 
     def start(**cluster: Any) -> None:
-        prepare(bus, directory, CRAWL, ClusterSettings(**cluster), snapshots=True, stopping=lambda: False)
+        prepare(bus, directory, CRAWL, ClusterSettings(**cluster), stopping=lambda: False)
 
     start(partitions=PARTITIONS)
     with pytest.raises(FrontierError, match=r"has 3 partitions, with which .*, and cluster\.partitions says 8: set it"):
         start(partitions=8)
-    with pytest.raises(FrontierError, match=r"keeps entries for 1h .*: set retention\.ms to 10800000 or more"):
-        start(partitions=PARTITIONS, snapshot_every=3600.0)
     admin = AdminClient({"bootstrap.servers": crawl.brokers})
     admin.create_partitions([NewPartitions(f"{CRAWL}-log", 4)])[f"{CRAWL}-log"].result()
     for partitions in (PARTITIONS, 4):
@@ -236,7 +254,7 @@ def topics_are_made_anew(crawl: Crawl) -> None:
     with crawl.worker("five"), crawl.client() as frontier:
         while not (found := frontier.standings()[0]) or found[0].position <= before:
             frontier.schedule_many([f"https://h{number}.test/" for number in range(30)])
-    for snapshot in (crawl.folder / "none").glob("*.snapshot"):
+    for snapshot in (crawl.folder / "none").glob("*/*.snapshot"):
         snapshot.unlink()
     with crawl.worker("three"):
         until(lambda: "its copy was made from another log than the topic" in crawl.log("three"))

@@ -11,7 +11,7 @@ import pytest
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, take
 from budgetfrontier.core.protocol import Ended
-from budgetfrontier.settings.schema import SnapshotSettings
+from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.tools.cli import main
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
 
@@ -27,8 +27,8 @@ def snapshot(room: Path, number: int) -> int:
         owner.finish(Ended(lease.id, fetch_seconds=0.5, status=200))
         owner.partition.commit()
         folder = owner.partition.folder
-        store = SnapshotSettings(folder=str(room / "store"))
-        taken = take(SnapshotTask(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, number, 3, store))
+        cluster = ClusterSettings(snapshots=(room / "store").as_uri())
+        taken = take(SnapshotTask(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, number, cluster))
         assert taken.error is None
     return 4 + number
 
@@ -42,7 +42,7 @@ def config(room: Path, **cluster: object) -> str:
 
 
 def test_all_partitions_are_simulated_and_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = config(tmp_path, snapshots={"folder": str(tmp_path / "store")})
+    file = config(tmp_path, snapshots=(tmp_path / "store").as_uri())
     pages = [snapshot(tmp_path, number) for number in range(PARTITIONS)]
     arguments = ["--config", file, "--draws", "2", "--format", "json", "--set", "queue_total_budget=2"]
     assert main(["simulate", "--cluster", URL, *arguments]) == 0
@@ -60,7 +60,7 @@ def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
         return " ".join(capsys.readouterr().err.split())
 
     assert "names no store: give that of its workers" in refused("--config", config(tmp_path))
-    file = config(tmp_path, snapshots={"folder": str(tmp_path / "store")})
+    file = config(tmp_path, snapshots=(tmp_path / "store").as_uri())
     snapshot(tmp_path, 0)
     assert "there is no snapshot of partition 1 of 'test'" in refused("--config", file)
     assert "give --config FILE, that of its workers" in refused()

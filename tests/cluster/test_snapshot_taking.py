@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.cluster.snapshot_taking import Taker, clear_up
-from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
+from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.lmdb_env import opened_lmdb
 from tests.cluster.log import CRAWL, Log, Owner
 from tests.support import until
 
@@ -36,7 +38,7 @@ def wait(taker: Taker) -> None:
 def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     owner: Owner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = ClusterSettings(snapshots=SnapshotSettings(folder=str(tmp_path / "store")), snapshot_every=100.0)
+    settings = ClusterSettings(snapshots=(tmp_path / "store").as_uri(), snapshot_every=100.0)
     taker, folders = Taker(CRAWL, settings), {0: owner.partition.folder}
     assert taker.step({0: 1}, folders, 0.0) is None
     process(taker).kill()
@@ -47,8 +49,8 @@ def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     (owner.partition.folder / "snapshot").mkdir()  # what it has left
     assert taker.step({0: 1}, folders, 26.0) is None
     wait(taker)
-    assert taker.step({0: 1}, folders, 27.0) == (0, 1)
-    assert [path.name for path in (tmp_path / "store").iterdir()] == ["test-0000-00000000000000000001.snapshot"]
+    assert taker.step({0: 1}, folders, 27.0) == (0, 1, None)
+    assert [path.name for path in (tmp_path / "store" / "test-0000").iterdir()] == ["00000000000000000001.snapshot"]
     shutil.rmtree(tmp_path / "store")
     assert taker.step({0: 2}, folders, 327.0) is None
     wait(taker)
@@ -57,8 +59,28 @@ def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     taker.close()
 
 
+def test_damage_of_a_partition_is_told_and_not_stored(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    with closing(Owner(tmp_path / "partition-0000", Log())) as owner:
+        owner.schedule("https://a.test/")
+        owner.partition.commit()
+    folder = owner.partition.folder
+    with opened_lmdb(folder / "frontier") as env, env.begin(write=True) as txn:
+        table = env.open_db(keys.QUEUES.encode(), txn=txn)
+        [*_, key] = [key for key, _ in txn.cursor(table)]
+        txn.put(key, b"nonsense", db=table)
+    taker = Taker(CRAWL, ClusterSettings(snapshots=(tmp_path / "store").as_uri()))
+    assert taker.step({0: 2}, {0: folder}, 0.0) is None
+    assert taker.step({0: 2}, {0: folder}, 600.0) is None
+    wait(taker)
+    taken = taker.step({0: 2}, {0: folder}, 601.0)
+    assert taken is not None and taken.partition == 0
+    assert taken.damage is not None and "a record cannot be read" in taken.damage
+    assert not [*(tmp_path / "store").iterdir()]
+
+
 def test_the_end_of_a_worker_ends_the_process(owner: Owner, tmp_path: Path) -> None:
-    settings = ClusterSettings(snapshots=SnapshotSettings(folder=str(tmp_path / "store")))
+    settings = ClusterSettings(snapshots=(tmp_path / "store").as_uri())
     taker = Taker(CRAWL, settings)
     taker.step({0: 1}, {0: owner.partition.folder}, 0.0)
     begun = process(taker)

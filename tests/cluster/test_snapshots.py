@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-from contextlib import closing
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 from budgetfrontier import Settings
 from budgetfrontier.cluster import entries, snapshot_archive, snapshot_process, snapshot_restore
@@ -19,9 +22,9 @@ from budgetfrontier.cluster.log_continuity import LogGap
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
 from budgetfrontier.cluster.snapshot_restore import Restorer, set_aside, state_in
-from budgetfrontier.cluster.snapshots import SnapshotError, Store, name_of, newest_first, store_of
+from budgetfrontier.cluster.snapshots import SnapshotError, SnapshotStore, name_of, newest_first, store_of
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
-from budgetfrontier.settings.schema import SnapshotSettings
+from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.lmdb_env import opened_lmdb
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
@@ -29,33 +32,59 @@ from tests.cluster.test_partition import random_log
 from tests.support import START
 
 
-@pytest.fixture(params=["folder", "commands"])
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> SnapshotSettings:
-    folder = tmp_path / "snapshots"
+@pytest.fixture(params=["folder", "s3"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterSettings]:
+    """Return the settings of a store: a folder, and a bucket of an S3 server on loopback."""
+    folder = tmp_path / "snap shots"
     folder.mkdir()
     if request.param == "folder":
-        return SnapshotSettings(folder=str(folder))
-    place = shlex.quote(str(folder))
-    return SnapshotSettings(
-        put=f"cp {{file}} {place}/{{name}}", get=f"cp {place}/{{name}} {{file}}", list=f"ls {place}",
-        remove=f"rm {place}/{{name}}",
-    )  # fmt: skip
+        yield ClusterSettings(snapshots=folder.as_uri(), snapshots_kept=2)
+    else:
+        with s3_server():
+            yield ClusterSettings(snapshots="s3://bucket/some/crawls", snapshots_kept=2)
 
 
-def snapshot(owner: Owner, settings: SnapshotSettings, kept: int = 3) -> Taken:
+def use_s3(patched: pytest.MonkeyPatch, endpoint: str) -> None:
+    """Let this process use a server of S3, as the environment of a worker would."""
+    patched.setenv("AWS_ENDPOINT_URL", endpoint)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        patched.setenv(name, "x")
+
+
+@contextmanager
+def s3_server() -> Iterator[None]:
+    """Serve S3 with an empty bucket, and let this process use it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    place = f"http://127.0.0.1:{port}"
+    with pytest.MonkeyPatch.context() as patched:
+        use_s3(patched, place)
+        try:
+            for request in (
+                Request(f"{place}/moto-api/reset", method="POST"),
+                Request(f"{place}/bucket", method="PUT"),
+            ):
+                urlopen(request).close()
+            yield
+        finally:
+            server.stop()
+
+
+def snapshot(owner: Owner, settings: ClusterSettings) -> Taken:
     folder = owner.partition.folder
     owner.partition.commit()
-    return take(SnapshotTask(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, 0, kept, settings))
+    return take(SnapshotTask(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, 0, settings))
 
 
-def store(settings: SnapshotSettings) -> Store:
+def store(settings: ClusterSettings) -> SnapshotStore:
     found = store_of(settings)
     assert found is not None
     return found
 
 
-def names(settings: SnapshotSettings) -> list[int]:
-    return [one.position for one in newest_first(store(settings).names(f"{CRAWL}-0000-"), CRAWL, 0)]
+def names(settings: ClusterSettings) -> list[int]:
+    return [one.position for one in newest_first(store(settings).names(f"{CRAWL}-0000"), CRAWL, 0)]
 
 
 def rebuilt(folder: Path, log: Log, first: int = 0) -> dict[str, Any]:
@@ -66,16 +95,17 @@ def rebuilt(folder: Path, log: Log, first: int = 0) -> dict[str, Any]:
 
 
 def test_a_partition_is_rebuilt_from_a_snapshot_and_the_rest_of_the_log(
-    tmp_path: Path, settings: SnapshotSettings
+    tmp_path: Path, settings: ClusterSettings
 ) -> None:
     log = Log()
     restore = Restorer(store(settings), CRAWL, PARTITIONS)
     with closing(Owner(tmp_path / "one", log)) as owner:
         for part in range(4):
             random_log(owner, Random(part), 10)
-            taken = snapshot(owner, settings, kept=2)
+            taken = snapshot(owner, settings)
             assert taken.error is None and taken.size > 0 and taken.position == len(log.entries)
-        assert snapshot(owner, settings, kept=2).size == 0  # there is one of this position
+            assert taken.oldest == min(names(settings))
+        assert snapshot(owner, settings).size == 0  # there is one of this position
         assert len(names(settings)) == 2
         random_log(owner, Random(5), 10)
         for damage in (False, True):
@@ -90,15 +120,17 @@ def test_a_partition_is_rebuilt_from_a_snapshot_and_the_rest_of_the_log(
             state = state_in(folder / "frontier")
             assert state is not None and state.position == len(log.entries)
             if not damage:
-                file = tmp_path / "snapshots" / name_of(CRAWL, 0, names(settings)[0])
-                file.write_bytes(file.read_bytes()[:-100])
+                newest = name_of(CRAWL, 0, names(settings)[0])
+                store(settings).get(newest, tmp_path / "file")
+                (tmp_path / "file").write_bytes((tmp_path / "file").read_bytes()[:-100])
+                store(settings).put(newest, tmp_path / "file")
         with pytest.raises(LogGap, match=rf"before offset 0, and the first that the log still has is {at}\. "):
             rebuilt(tmp_path / "without", log, first=at)
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
 def test_a_restore_that_is_killed_anywhere_loses_nothing(
-    tmp_path: Path, settings: SnapshotSettings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log()
     restore = Restorer(store(settings), CRAWL, PARTITIONS)
@@ -146,7 +178,7 @@ def test_a_restore_that_is_killed_anywhere_loses_nothing(
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
-def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: SnapshotSettings) -> None:
+def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: ClusterSettings) -> None:
     restore = Restorer(store(settings), CRAWL, PARTITIONS)
     with closing(Owner(tmp_path / "one", Log())) as owner:
         owner.schedule("https://a.test/")
@@ -160,14 +192,15 @@ def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: SnapshotS
     assert (folder / "frontier.damaged-1" / "data.mdb").read_bytes().startswith(b"nonsense")
     state = state_in(folder / "frontier")
     assert state is not None and state.position == 2
-    shutil.copy(tmp_path / "snapshots" / name_of(CRAWL, 0, 2), tmp_path / "snapshots" / name_of(CRAWL, 1, 9))
+    store(settings).get(name_of(CRAWL, 0, 2), tmp_path / "file")
+    store(settings).put(name_of(CRAWL, 1, 9), tmp_path / "file")
     restore(1, tmp_path / "another")  # the name lies: it is not used
     assert state_in(tmp_path / "another" / "frontier") is None
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
 def test_a_snapshot_and_a_copy_of_another_schema_are_refused_and_stay(
-    tmp_path: Path, settings: SnapshotSettings
+    tmp_path: Path, settings: ClusterSettings
 ) -> None:
     restore = Restorer(store(settings), CRAWL, PARTITIONS)
     with closing(Owner(tmp_path / "one", Log())) as owner:
@@ -176,11 +209,12 @@ def test_a_snapshot_and_a_copy_of_another_schema_are_refused_and_stay(
     frontier = owner.partition.folder / "frontier"
     with opened_lmdb(frontier) as env, env.begin(write=True) as txn:
         txn.put(b"schema", b"99", db=env.open_db(keys.META.encode(), txn=txn))
-    snapshot_archive.pack(frontier, tmp_path / "snapshots" / name_of(CRAWL, 0, 9))
+    snapshot_archive.pack(frontier, tmp_path / "file")
+    store(settings).put(name_of(CRAWL, 0, 9), tmp_path / "file")
     before = (frontier / "data.mdb").read_bytes()
     for folder, words in (
         (owner.partition.folder, "frontier has schema 99"),
-        (tmp_path / "two", "the snapshot test-0000-"),
+        (tmp_path / "two", "the snapshot test-0000/"),
     ):
         with pytest.raises(NewerSchema, match=f"{words}.*open it with the version that wrote it"):
             restore(0, folder)
@@ -188,28 +222,54 @@ def test_a_snapshot_and_a_copy_of_another_schema_are_refused_and_stay(
     assert not (tmp_path / "two" / "frontier").exists()
 
 
-def test_a_store_that_does_not_answer_is_an_error_only_if_it_is_needed(tmp_path: Path) -> None:
+def test_a_store_that_does_not_answer_is_an_error_only_if_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with closing(Owner(tmp_path / "one", Log())) as owner:
         owner.partition.commit()
-    for settings, error in (
-        (SnapshotSettings(folder=str(tmp_path / "none")), "there is no folder .*none for snapshots: mount it"),
-        (
-            SnapshotSettings(put="x", get="x", list="sh -c 'echo denied >&2; exit 3'"),
-            "list has ended with 3: .*: denied",
-        ),
-        (SnapshotSettings(put="x", get="x", list="/no/such/program"), "/no/such/program cannot be run: No such file"),
-    ):
-        restore = Restorer(store(settings), CRAWL, PARTITIONS)
-        restore(0, tmp_path / "one")
-        with pytest.raises(SnapshotError, match=error):
-            restore(0, tmp_path / "two")
-    empty = SnapshotSettings(put="x", get="x", list="false")  # as `aws s3 ls` ends where there is nothing
-    Restorer(store(empty), CRAWL, PARTITIONS)(0, tmp_path / "two")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        closed.close()
+        use_s3(monkeypatch, endpoint)
+        for url, error in (
+            ((tmp_path / "none").as_uri(), "there is no folder .*none for snapshots: mount it"),
+            ("s3://bucket/x", f"test-0000 cannot be listed in s3://bucket/x: .*{endpoint}"),
+        ):
+            restore = Restorer(SnapshotStore(url, timeout=1.0), CRAWL, PARTITIONS)
+            restore(0, tmp_path / "one")
+            with pytest.raises(SnapshotError, match=error):
+                restore(0, tmp_path / "two")
+
+
+def test_a_store_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # which takes connections, and says nothing
+        use_s3(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(SnapshotError, match="test-0000 cannot be listed"):
+            SnapshotStore("s3://bucket", timeout=0.2).names("test-0000")
+
+
+def test_a_snapshot_that_is_damaged_within_is_not_trusted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "store").mkdir()
+    settings = ClusterSettings(snapshots=(tmp_path / "store").as_uri())
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        owner.schedule("https://a.test/")
+        snapshot(owner, settings)
+    frontier = owner.partition.folder / "frontier"
+    with opened_lmdb(frontier) as env, env.begin(write=True) as txn:
+        table = env.open_db(keys.QUEUES.encode(), txn=txn)
+        [*_, key] = [bytes(key) for key, _ in txn.cursor(table)]
+        txn.put(key, b"nonsense", db=table)
+    snapshot_archive.pack(frontier, tmp_path / "file")
+    store(settings).put(name_of(CRAWL, 0, 9), tmp_path / "file")
+    Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "two")
+    assert "00000000000000000009.snapshot is not used: " in caplog.text
+    state = state_in(tmp_path / "two" / "frontier")
+    assert state is not None and state.position == 2
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
 def test_no_snapshot_is_taken_that_might_fill_the_disk(
-    tmp_path: Path, settings: SnapshotSettings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(Owner(tmp_path / "one", Log())) as owner:
         monkeypatch.setattr(snapshot_process, "SPARE", 1 << 60)
@@ -220,7 +280,7 @@ def test_no_snapshot_is_taken_that_might_fill_the_disk(
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
-def test_the_copy_of_another_crawl_is_never_replaced(tmp_path: Path, settings: SnapshotSettings) -> None:
+def test_the_copy_of_another_crawl_is_never_replaced(tmp_path: Path, settings: ClusterSettings) -> None:
     with closing(Owner(tmp_path / "one", Log())) as owner:
         random_log(owner, Random(1), 5)
         snapshot(owner, settings)
@@ -239,6 +299,6 @@ def test_a_frontier_that_is_no_replica_is_left_alone(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "own" / "frontier") as frontier:
         frontier.schedule("https://a.test/")
     (tmp_path / "store").mkdir()
-    restore = Restorer(store(SnapshotSettings(folder=str(tmp_path / "store"))), CRAWL, PARTITIONS)
+    restore = Restorer(SnapshotStore((tmp_path / "store").as_uri(), timeout=10.0), CRAWL, PARTITIONS)
     with pytest.raises(FrontierError, match="a frontier of its own"):
         restore(0, tmp_path / "own")

@@ -21,13 +21,13 @@ from budgetfrontier.cluster import entries, worker
 from budgetfrontier.cluster.entries import Claimed, Found
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.snapshot_restore import Restorer
-from budgetfrontier.cluster.snapshot_taking import Taker
-from budgetfrontier.cluster.snapshots import FolderStore
+from budgetfrontier.cluster.snapshot_taking import SnapshotTaken, Taker
+from budgetfrontier.cluster.snapshots import SnapshotStore
 from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.core import protocol
 from budgetfrontier.core.protocol import Method, Uris, Wanted
-from budgetfrontier.errors import NotOwner, SettingsError
-from budgetfrontier.settings.schema import ClusterSettings, SnapshotSettings
+from budgetfrontier.errors import CorruptFrontier, NotOwner, SettingsError
+from budgetfrontier.settings.schema import ClusterSettings
 from tests.bus.conformance import PARTITIONS, Transport
 from tests.cluster.log import CRAWL, Log, Owner
 from tests.support import PATIENCE, until
@@ -106,12 +106,15 @@ def answer(workers: Sequence[Running], partition: int, method: Method, arguments
 def test_partitions_of_a_worker_that_stops_are_restored_and_go_on(bus: KafkaBus, tmp_path: Path, crawl: str) -> None:
     directory, store = MemoryDirectory(), tmp_path / "store"
     store.mkdir()
-    cluster = ClusterSettings(snapshots=SnapshotSettings(folder=str(store)), snapshot_every=0.2)
+    cluster = ClusterSettings(snapshots=store.as_uri(), snapshot_every=0.2, snapshots_kept=1)
+    deleted: dict[int, int] = {}
 
     def start(name: str) -> AbstractContextManager[Running]:
-        restore = Restorer(FolderStore(store), crawl, PARTITIONS)
+        restore = Restorer(SnapshotStore(store.as_uri(), timeout=10.0), crawl, PARTITIONS)
         taker = Taker(crawl, cluster)
-        return running(bus, crawl, tmp_path / name, directory, restore=restore, snapshots=taker)
+        return running(
+            bus, crawl, tmp_path / name, directory, restore=restore, snapshots=taker, delete_before=deleted.__setitem__
+        )
 
     with start("one") as one, start("two") as two:
         until(lambda: one.worker.owned and two.worker.owned and len(one.worker.owned + two.worker.owned) == PARTITIONS)
@@ -119,7 +122,7 @@ def test_partitions_of_a_worker_that_stops_are_restored_and_go_on(bus: KafkaBus,
         for number in range(PARTITIONS):
             answer(both, number, protocol.SCHEDULE_MANY, Uris([f"https://a{number}.test/", f"https://b{number}.test/"]))
         leases = {number: answer(both, number, protocol.LEASE, Wanted(1, 300.0)) for number in range(PARTITIONS)}
-        until(lambda: len({*map(_partition, store.glob("*.snapshot"))}) == PARTITIONS)
+        until(lambda: len(deleted) == PARTITIONS)
         one.stop()
         with pytest.raises(NotOwner, match="is not with the worker at one, or no longer"):
             one.call(0, protocol.LEASE, Wanted(1, 300.0))
@@ -130,10 +133,35 @@ def test_partitions_of_a_worker_that_stops_are_restored_and_go_on(bus: KafkaBus,
             }
         assert {owner.address for owner in directory.read().values()} == {"two"}
     assert one.error is two.error is None
+    kept = {int(_partition(path)): int(path.stem) for path in sorted(store.glob("*/*.snapshot"), reverse=True)}
+    assert all(deleted[number] <= kept[number] for number in deleted)
 
 
 def _partition(snapshot: Path) -> str:
-    return snapshot.name.split("-")[-2]
+    return snapshot.parent.name.rpartition("-")[2]
+
+
+def test_damage_that_a_snapshot_finds_ends_the_worker_and_the_next_one_rebuilds(
+    bus: KafkaBus, tmp_path: Path, crawl: str
+) -> None:
+    directory = MemoryDirectory()
+    with running(bus, crawl, tmp_path / "one", directory, snapshots=FindsDamage()) as one:
+        one.join()
+    assert isinstance(one.error, CorruptFrontier) and "in page 7" in str(one.error)
+    assert len([*(tmp_path / "one").glob("partition-*/frontier.damaged-1")]) == 1
+    with running(bus, crawl, tmp_path / "one", directory) as again:
+        until(lambda: len(again.worker.owned) == PARTITIONS)
+    assert again.error is None
+
+
+class FindsDamage:
+    """A taker of snapshots that finds damage in the first partition that a worker has."""
+
+    def step(self, positions: dict[int, int], folders: dict[int, Path], now: float) -> SnapshotTaken | None:
+        return SnapshotTaken(min(positions), 0, "damage in page 7") if positions else None
+
+    def close(self) -> None:
+        pass
 
 
 def test_a_log_that_begins_again_is_refused_until_there_is_a_copy_that_fits(

@@ -12,7 +12,6 @@ import pytest
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import validate_override
-from budgetfrontier.settings.schema import SnapshotSettings
 from tests.settings.files import Files, problems
 
 
@@ -58,17 +57,27 @@ def test_what_is_no_file_of_text_is_said_to_be_what_it_is(files: Files, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("snapshots", "problem"),
+    "snapshots",
     [
-        ({"folder": "x", "get": "y {file} {name}"}, "give either a folder or commands, not folder and get"),
-        ({"put": "cp {file} x/{name}"}, "give put, get and list together; missing: get, list"),
-        ({"put": "cp {file} x", "get": "cp {name} {file}", "list": "ls"}, "put needs {name} among the arguments"),
-        ({"put": "cp 'x", "get": "cp {name} {file}", "list": "ls"}, "put cannot be split into words: No closing"),
+        "/mnt/snapshots",
+        "file:snapshots",
+        "file://host/folder",
+        "ftp://host/x",
+        "s3://",
+        "s3://key:secret@bucket/x",
+        "s3://b/x?y",
     ],
 )
-def test_snapshots_need_a_folder_or_whole_commands(snapshots: dict[str, str], problem: str) -> None:
+def test_a_store_of_snapshots_is_a_url_without_credentials(snapshots: str) -> None:
     [found] = problems({"cluster": {"snapshots": snapshots}})
-    assert found.startswith(f"cluster.snapshots: {problem}")
+    assert found.startswith("cluster.snapshots: expected file:///FOLDER, s3://BUCKET/PREFIX") and snapshots in found
+
+
+@pytest.mark.parametrize(
+    "snapshots", ["file:///mnt/snap%20shots", "s3://bucket", "gs://bucket/a/b", "az://container/a"]
+)
+def test_snapshots_in_a_folder_or_an_object_store_are_taken(snapshots: str) -> None:
+    assert Settings.from_dict({"cluster": {"snapshots": snapshots}}).cluster.snapshots == snapshots
 
 
 @pytest.mark.parametrize(
@@ -83,28 +92,6 @@ def test_brokers_that_would_be_waited_for_without_end(kafka: str) -> None:
 def test_brokers_may_have_properties() -> None:
     for kafka in ("host", "a.b:9092, [::1]:9092,SSL://c:1", "h:9092?ssl.ca.location=/etc/x&group.protocol=consumer"):
         assert Settings.from_dict({"cluster": {"kafka": kafka}}).cluster.kafka == kafka
-
-
-@pytest.mark.parametrize(
-    ("cluster", "problem"),
-    [
-        ({"retention": "1h"}, "retention without snapshots: partitions could not be rebuilt"),
-        (
-            {"retention": "29m", "snapshots": {"folder": "x"}},
-            "retention is too short for snapshot_every: snapshots may need entries for 30m",
-        ),
-    ],
-)
-def test_a_log_is_kept_for_as_long_as_snapshots_need_it(cluster: dict[str, Any], problem: str) -> None:
-    [found] = problems({"cluster": cluster})
-    assert found.startswith(f"cluster: {problem}")
-    read = Settings.from_dict({"cluster": {"retention": "30m", "snapshots": {"folder": "x"}}})
-    assert read.cluster.retention == 1800.0
-
-
-def test_snapshots_in_a_folder_or_behind_commands_are_taken() -> None:
-    for snapshots in ({"folder": "x"}, {"put": "a {file} {name}", "get": "b {name} {file}", "list": "c {prefix}"}):
-        assert Settings.from_dict({"cluster": {"snapshots": snapshots}}).cluster.snapshots != SnapshotSettings()
 
 
 @pytest.mark.parametrize("name", ["my crawl", "a/b", "caf\u00e9", "x" * 241])

@@ -36,7 +36,7 @@ def simulate_partitions(
     from budgetfrontier.cluster.snapshots import store_of
 
     cluster = settings.cluster
-    if (store := store_of(cluster.snapshots)) is None:
+    if (store := store_of(cluster)) is None:
         raise FrontierError(NO_STORE)
     restore, partitions = Restorer(store, settings.crawl, cluster.partitions), cluster.partitions
     fetchers = asked.fetchers or settings.fetch.concurrency
