@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -87,6 +87,12 @@ class LetterId(NamedTuple):
 
     partition: int
     number: int
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return the id that a text is. Raises ValueError."""
+        partition, _, number = text.partition("/")
+        return cls(int(partition), int(number))
 
     def __str__(self) -> str:
         return f"{self.partition}/{self.number}"

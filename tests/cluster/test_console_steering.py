@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
+import re
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -104,7 +106,6 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
         assert (await do("/steer", headers={"Authorization": "Bearer other"}, **pause))[0] == 401
         _, _, shown = await do("/steer", op="pause")
         assert "Give a reason" in (await do("/steer", step="apply", dry_run=shown, seen="0"))[1]
-        assert "not a command that the console gives" in (await do("/steer", op="drop", reason="x", which="all"))[1]
         status, text, shown = await do("/steer", **pause)
         assert (status, "RUNNING" in text, "Apply: pause" in text) == (200, True, True)
         _, text, _ = await do("/steer", step="apply", dry_run=shown, seen="0")
@@ -138,11 +139,53 @@ def test_pages_have_the_answers_of_all_partitions(console: Any) -> None:
         assert 'aria-label="attempts by status: 2xx 6, 4xx 6"' in statuses
         assert "h0.test" in statuses and "h1.test" in statuses and "h2.test" not in statuses
         _, letters, _ = await do("/dead-letters?reason=poison")
-        assert "6 dead letters" in letters and ">0/" in letters and ">1/" in letters and "checkbox" not in letters
+        assert "6 dead letters" in letters and ">0/" in letters and ">1/" in letters
         for path in ("/", "/rates"):
             _, text, _ = await do(path)
             assert "<h2>Over time" in text, path
         assert "0 leases out" in (await do("/leases"))[1]
+
+    console(scenario)
+
+
+def test_dead_letters_of_partitions_are_replayed_and_dropped(console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        await asyncio.to_thread(finish_all, operator)
+        _, text, _ = await do("/dead-letters")
+        rows = [json.loads(html.unescape(row)) for row in re.findall('name="row" value="([^"]*)"', text)]
+        names = [subject for op, subject in rows if op == "replay"]
+        assert len(names) == 6 and rows == [[op, name] for name in names for op in ("replay", "drop")]
+        assert {name.partition("/")[0] for name in names} == {"0", "1"} and 'name="for_good" value="yes"' in text
+
+        async def applied(**form: str) -> None:
+            _, text, shown = await do("/steer", **form)
+            assert "<bdi>dead_letters</bdi>" in text, text
+            seen = re.search('name="seen" value="([0-9]+)"', text)
+            assert seen is not None
+            _, text, _ = await do("/steer", step="apply", dry_run=shown, seen=seen[1], reason="x")
+            assert "<b>Applied.</b>" in text, text
+
+        async def left() -> list[str]:
+            found = await asyncio.to_thread(
+                lambda: [str(name) for name, _ in ClusterOperator(operator).dead_letters().rows]
+            )
+            return sorted(found)
+
+        await applied(row=json.dumps(["replay", names[0]]))
+        await applied(row=json.dumps(["drop", names[1]]))
+        await applied(op="drop", which="ticked", id=names[2], for_good="yes")
+        while await left() != sorted(names[3:]):  # owners tell what they have committed
+            pass
+        await applied(op="replay", which="why", why="poison", for_good="yes")
+        while await left():
+            pass
+        assert [one.summary.queued for one in operator.standings().values()].count(0) < PARTITIONS
+        assert "cannot be undone" in (await do("/steer", op="drop", id=names[0], which="ticked"))[1]
+        assert "there is no dead letter" in (await do("/steer", row=json.dumps(["replay", names[0]])))[1]
+        for form in ({"op": "replay", "id": "1"}, {"row": '["drop", 1]'}, {"op": "replay", "id": "0/x"}):
+            assert "is no id of a dead letter here" in (await do("/steer", **form))[1]
+        _, text, _ = await do("/steer", op="drop", step="apply", args='{"ids": ["x"], "for_good": true}', reason="x")
+        assert "there is no dead letter x" in text
 
     console(scenario)
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import pytest
-from multidict import MultiDict
-
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.inspection import Undoing
 from budgetfrontier.cluster.steering_plan import undoable
-from budgetfrontier.tools.console import forms
-from budgetfrontier.tools.console.query import BadRequest
 
 
 class Asked:
@@ -34,11 +29,3 @@ def test_the_undo_of_a_command_that_waits_in_a_partition_is_given_to_it_too() ->
         ({0: done, 1: other, 2: waits, 3: other}, set(), {0, 2}),
     ):
         assert undoable(cast("CrawlOwners", Asked(found, missing)), b"command", force=False)[1] == to
-
-
-@pytest.mark.parametrize("op", ["drop", "replay"])
-def test_no_form_drops_dead_letters_of_a_crawl_in_partitions(op: str) -> None:
-    form = MultiDict({"op": op, "args": '{"ids": [1], "queue": null}', "reason": "why"})
-    assert forms.again(form).op == op
-    with pytest.raises(BadRequest):
-        forms.again(form, partitions=True)

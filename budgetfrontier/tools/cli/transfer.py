@@ -424,10 +424,9 @@ def _letter(text: str) -> int | str | LetterId:
     """Parse the id of a dead letter, or `all`."""
     from budgetfrontier.reports.operators import LetterId
 
-    partition, slash, number = text.partition("/")
     try:
-        if slash:
-            return LetterId(int(partition), int(number))
+        if "/" in text:
+            return LetterId.read(text)
         return text if text == "all" else int(text)
     except ValueError:
         raise common.wrong("the id of a dead letter, as `dead-letters` lists it, or `all`", text) from None

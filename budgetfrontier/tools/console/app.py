@@ -262,6 +262,7 @@ class Console:
             "session": session if session and session.csrf else None,
             "can_sign_in": self.access.has_token,
             "can_steer": can_steer,
+            "is_admin": session is not None and session.role is Role.ADMIN,
             "live_url": "",
             "now": time.time(),
         }
@@ -338,8 +339,10 @@ class Console:
         form = request[FORM]
         applies = forms.applies(form)
         shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
-        read, again = (partial(each, partitions=not job.is_folder) for each in (forms.read, forms.again))
-        asked = forms.with_reason(shown.asked, form) if shown else again(form) if applies else read(form)
+        if shown is not None:
+            asked = forms.with_reason(shown.asked, form)
+        else:
+            asked = forms.again(form) if applies else forms.read(form, partitions=not job.is_folder)
         check_role(request[SESSION], asked)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable

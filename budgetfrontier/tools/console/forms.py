@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from multidict import MultiMapping
@@ -12,6 +13,7 @@ from multidict import MultiMapping
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.reports.operators import LetterId
 from budgetfrontier.settings.loader import parse_value
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.settings.overrides import validate_override
@@ -24,9 +26,6 @@ LONGEST_REASON = 1000
 MOST = 1000
 """Queues or dead letters in one command."""
 
-NOT_OF_PARTITIONS = ("replay", "drop")
-"""Commands that the console does not give to a crawl in partitions."""
-
 TOKEN = "csrf"
 """The field that every form of a browser has, see `access`."""
 APPLY = "apply"
@@ -35,6 +34,7 @@ APPLIED = ("step", "dry_run", "seen", "back", "reason")
 ROW = "row"
 """The field of a button beside a row: the command and its subject, as JSON."""
 _OF_ALL = ("op", "reason", "back", "step")
+_LETTER, _LETTER_OF_PARTITIONS = re.compile("[0-9]{1,19}"), re.compile("[0-9]{1,19}/[0-9]{1,19}")
 
 Form = MultiMapping[str]
 
@@ -50,16 +50,18 @@ class SubmittedCommand(NamedTuple):
 def read(form: Form, *, partitions: bool = False) -> SubmittedCommand:
     """Return the command of a form, for a dry run. Raises BadRequest for missing or wrong fields.
 
-    The reason may follow when it is applied. Of a crawl in `partitions`, entries of the audit have names instead of
-    numbers.
+    The reason may follow when it is applied. Of a crawl in `partitions`, entries of the audit and dead letters have
+    names instead of numbers.
     """
     if ROW in form:
         return _of_row(form, partitions)
-    op = _op(form.get("op", ""), partitions)
+    op = _op(form.get("op", ""))
     check_names(form, (*_OF_ALL, *_FIELDS.get(op, ())))
     args = _READ[op](form)
     if op in _OF_ENTRY:
         args["id"] = entry_id(form.get("id", ""), op, partitions=partitions)
+    if args.get("ids") is not None:
+        args["ids"] = letter_ids(args["ids"], partitions=partitions)
     return without_code(SubmittedCommand(op, args, _reason(form)))
 
 
@@ -80,19 +82,23 @@ def _reason(form: Form) -> str:
 
 
 def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
-    """Return the command of a button beside a row: a command, a queue or an id, and a total budget for `adjust`."""
+    """Return the command of a button beside a row: a command, a queue or an id, and a total budget for `adjust`.
+
+    A crawl in partitions keeps nothing of a dead letter that it drops: its button says so.
+    """
     check_names(form, (ROW, "back", "step", "reason"))
     values = _plain(form[ROW])
     if not isinstance(values, list) or [*map(type, values)] not in ([str, str], [str, int], [str, str, int]):
         raise BadRequest("This form is not one of the console.")
-    op, subject = _op(values[0], partitions), values[1]
+    op, subject = _op(values[0]), values[1]
     args: dict[str, Any]
     if op in _OF_ENTRY:
         args = {"id": entry_id(str(subject), op, partitions=partitions)} | ({"force": False} if op == "undo" else {})
     elif op == "adjust" and len(values) == 3:
         args = {"match": queues_match([subject]), "set": {"queue_total_budget": values[2]}}
     elif op in ("replay", "drop"):
-        args = {"ids": [subject]}
+        args = {"ids": letter_ids([subject], partitions=partitions)}
+        args |= {"for_good": True} if op == "drop" and partitions else {}
     elif op in ("retire", "unretire", "wake") and isinstance(subject, str):
         args = {"queue": subject}
     else:
@@ -100,9 +106,9 @@ def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
     return SubmittedCommand(op, args, _reason(form))
 
 
-def again(form: Form, *, partitions: bool = False) -> SubmittedCommand:
+def again(form: Form) -> SubmittedCommand:
     """Return the command of the form that applies a dry run. Its arguments are checked when it is applied."""
-    op, args = _op(form.get("op", ""), partitions), _plain(form.get("args", ""))
+    op, args = _op(form.get("op", "")), _plain(form.get("args", ""))
     if not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
     check_names(form, (*_OF_ALL, "args"))
@@ -122,11 +128,10 @@ def check_names(form: Form, names: Collection[str]) -> None:
             raise BadRequest(f"{name[:40]!r} is no field of this form: {has}{did_you_mean(name, names) or '.'}")
 
 
-def _op(op: str, partitions: bool) -> str:
+def _op(op: str) -> str:
     """Return a command that the console gives. Raises BadRequest for any other."""
-    if not _is_given(op, partitions):
-        meant = did_you_mean(op, (one for one in _READ if _is_given(one, partitions)))
-        raise BadRequest(f"{op[:40]!r} is not a command that the console gives{meant or '.'}")
+    if op not in _READ:
+        raise BadRequest(f"{op[:40]!r} is not a command that the console gives{did_you_mean(op, _READ) or '.'}")
     return op
 
 
@@ -140,10 +145,6 @@ def applies(form: Form) -> bool:
         meant = did_you_mean(step, (APPLY,))
         raise BadRequest(f"{step[:40]!r} is no step: give step={APPLY}, or no step for a dry run{meant or '.'}")
     return step == APPLY
-
-
-def _is_given(op: str, partitions: bool) -> bool:
-    return op in _READ and not (partitions and op in NOT_OF_PARTITIONS)
 
 
 def without_code(asked: SubmittedCommand) -> SubmittedCommand:
@@ -220,9 +221,17 @@ def _ids(form: Form) -> dict[str, Any]:
     if form.get("which") == "why":
         return {"ids": None, "why": form.get("why", "")}
     found = form.getall("id", [])
-    if not found or len(found) > MOST or not all(one.isascii() and one.isdigit() and len(one) < 20 for one in found):
+    if not found or len(found) > MOST:
         raise BadRequest(f"Tick the dead letters that this is about, at most {MOST:,}, or choose all.")
-    return {"ids": sorted(map(int, found))}
+    return {"ids": found}
+
+
+def letter_ids(given: Sequence[int | str], *, partitions: bool) -> list[int] | list[str]:
+    """Return ids of dead letters, sorted: numbers, in partitions PARTITION/ID. Raises BadRequest for others."""
+    form = _LETTER_OF_PARTITIONS if partitions else _LETTER
+    if wrong := [text for text in map(str, given) if not form.fullmatch(text)]:
+        raise BadRequest(f"{wrong[0][:40]!r} is no id of a dead letter here; the list of dead letters has them.")
+    return sorted(map(str, given), key=LetterId.read) if partitions else sorted(map(int, given))
 
 
 def entry_id(text: str, op: str, *, partitions: bool) -> int | str:

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from budgetfrontier.cluster.merging import numbers_as_text
 from budgetfrontier.cluster.steering_plan import NOTHING_KEPT
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports.operators import AuditRow, CrawlOperator, OperatorCommand, refuse_if_terminated
+from budgetfrontier.reports.operators import AuditRow, CrawlOperator, LetterId, OperatorCommand, refuse_if_terminated
 from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules.forecasts import Forecast
@@ -167,6 +167,7 @@ class PartitionedJob(ConsoleJob):
                 if order.op in ("delete", "drop") and not order.args.get("for_good"):
                     raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with `for_good`")
                 if order.args.get("ids") is not None:
+                    order.args["ids"] = [*map(_letter, order.args["ids"])]
                     operator.check_letters(order.args["ids"])
                 if order.op == "schedule" and not order.dry_run:
                     return SteerLine(done=1.0, effect=operator.schedule(order.args) | _unanswered(operator))
@@ -193,6 +194,14 @@ class PartitionedJob(ConsoleJob):
         found = self.look(lambda operator: _newest(operator, key=key if isinstance(key, str) else None))
         rows = [row for row in found if row.id not in shown.seen and not row.entry.error]
         return Since([replace(row.entry, id=row.id) for row in rows], None, len(rows))
+
+
+def _letter(text: Any) -> Any:
+    """Return the id of a dead letter; what is none as it is."""
+    try:
+        return LetterId.read(text)
+    except (AttributeError, ValueError):
+        return text
 
 
 def _newest(operator: CrawlOperator, *, key: str | None = None) -> list[AuditRow]:

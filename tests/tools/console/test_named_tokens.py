@@ -95,6 +95,13 @@ def test_a_role_is_enough_for_what_it_is_for(job: Path, tmp_path: Path) -> None:
         for role, token in tokens.items():
             async with client.get("/queue/capped.test", headers={"Authorization": f"Bearer {token}"}) as answer:
                 assert answer.status == 200 and ("Dry run" in await answer.text()) is (role >= Role.STEER)
+            pages = ""
+            for path in ("/steer", "/dead-letters", "/"):
+                async with client.get(path, headers={"Authorization": f"Bearer {token}"}) as answer:
+                    pages += await answer.text()
+            assert ('value="pause"' in pages) is (">Replay<" in pages) is (role >= Role.STEER)
+            assert ('value="terminate"' in pages) is ("for_good" in pages) is (role >= Role.ADMIN)
+            assert 'id="seen"' not in pages  # needs keep_urls
             for needed, form in forms:
                 async with client.post("/steer", data=form, headers=bearer(token)) as answer:
                     found = await answer.json()

@@ -450,7 +450,7 @@ def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
         ({"op": "adjust", "reason": "x", "total": "5", "match": "nowhere"}, "not a match"),
         ({"op": "adjust", "reason": "x", "total": "5", "which": "ticked"}, "Tick the queues"),
         ({"op": "replay", "reason": "x"}, "Tick the dead letters"),
-        ({"op": "replay", "reason": "x", "id": "-1"}, "Tick the dead letters"),
+        ({"op": "replay", "reason": "x", "id": "-1"}, "'-1' is no id of a dead letter here"),
         ({"op": "delete", "reason": "x"}, "Delete what"),
         ({"op": "undo", "reason": "x"}, "Choose the entry"),
         ({"op": "set_queue", "queue": '"a.test"', "max_completed": "5", "reason": "x"}, "not a command"),
@@ -623,9 +623,10 @@ def test_a_terminated_crawl_offers_nothing_that_would_have_it_go_on(job: Path) -
     async def act(client: Client, console: Console) -> tuple[str, str]:
         operator = Operator(client)
         await operator.sign_in()
-        return await operator.get("/retired"), await operator.get("/")
+        return await operator.get("/retired"), await operator.get("/") + await operator.get("/dead-letters")
 
     retired, overview = visit(job, act, token=TOKEN)
+    assert ">Replay<" in overview and ">Drop<" in overview
     assert "Raise to" in retired and "Change the budget" in retired and "Replay or drop them" in overview
     with Frontier.open(job / "frontier") as frontier:
         frontier.terminate()
@@ -633,6 +634,7 @@ def test_a_terminated_crawl_offers_nothing_that_would_have_it_go_on(job: Path) -
     assert "capped.test" in retired and "no budget has it hand out" in retired
     assert not any(words in retired for words in ("Raise to", "Change the budget", "Unretire", "checkbox"))
     assert "Which URIs" in overview and "Replay or drop them" not in overview
+    assert ">Replay<" not in overview and ">Drop<" in overview
 
 
 def test_all_dead_letters_for_a_reason_are_chosen() -> None:

@@ -9,7 +9,6 @@ import msgspec
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, QueueState
 from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.reports.operators import LetterId
 from budgetfrontier.rules.simulation import MOST_FETCHES
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.tools.console import forms
@@ -290,17 +289,7 @@ def _letters(job: ConsoleJob, body: ReplayBody) -> dict[str, Any]:
     chosen |= {"why": body.why} if body.why else {}
     if body.ids == [] or (body.ids and chosen):
         raise BadRequest("which dead letters? Give their `ids`, or null for all, or for those of `match` and `why`")
-    return {"ids": None if body.ids is None else sorted(letter_id(job, one) for one in body.ids)} | chosen
-
-
-def letter_id(job: ConsoleJob, given: int | str) -> int | LetterId:
-    """Return the id of a dead letter: a number, in partitions PARTITION/ID. Raises BadRequest for another."""
-    partition, slash, number = str(given).partition("/")
-    if job.is_folder and isinstance(given, int):
-        return given
-    if not job.is_folder and slash and all(one.isascii() and one.isdigit() for one in (partition, number)):
-        return LetterId(int(partition), int(number))
-    raise BadRequest(f"ids: {str(given)[:40]!r} is no id of a dead letter here; `dead-letters` lists them")
+    return {"ids": body.ids and forms.letter_ids(body.ids, partitions=not job.is_folder)} | chosen
 
 
 def schedule(job: ConsoleJob, body: ImportBody) -> SubmittedCommand:

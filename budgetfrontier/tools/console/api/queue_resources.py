@@ -407,8 +407,7 @@ def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[
 
 
 def _letter(one: DeadLetter) -> DeadLetterItem:
-    name: Any = one.id
     return DeadLetterItem(
-        id=name if isinstance(name, int) else str(name), queue=one.queue, url=one.uri.url, via=one.uri.via,
+        id=one.id, queue=one.queue, url=one.uri.url, via=one.uri.via,
         cost=one.cost, reason=one.reason, time=one.time, deliveries=one.deliveries, attempts=one.attempts,
     )  # fmt: skip

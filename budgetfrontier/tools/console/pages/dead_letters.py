@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from budgetfrontier.core.model import DeadLetter
+from budgetfrontier.core.model import CrawlState, DeadLetter
 from budgetfrontier.rules.uri_outcomes import cause
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import dead_letter, decode_dead
@@ -33,14 +33,15 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             break
         if reason in ("", cause(letter.reason, letter.queue)) and queue in ("", letter.queue):
             rows.append(letter)
-    reasons = counted_reasons(job)
+    reasons, totals = counted_reasons(job), job.sample_now().totals
     return {
         "rows": rows,
         "reason": reason,
         "q": queue,
         "next": None if following is None else {"after": following},
         "first": {} if after else None,
-        "count": job.sample_now().totals.dead,
+        "count": totals.dead,
+        "terminated": totals.state is CrawlState.TERMINATED,
         "missing": missing,
         "reasons": reasons.most_common(20),
         "read": reasons.total(),
@@ -61,7 +62,7 @@ def _read(job: ConsoleJob, start: int) -> tuple[Iterator[tuple[int, DeadLetter]]
     if job.is_folder:
         return _stored(job, start), ""
     found, missing = job.look(lambda operator: (operator.dead_letters(), operator.unanswered()))
-    rows = (replace(letter, id=name) for name, letter in found.rows)
+    rows = (replace(letter, id=str(name)) for name, letter in found.rows)
     placed = islice(enumerate(rows), start, None)
     return placed, " ".join(map(as_sentence, filter(None, (missing, found.left_out))))
 
