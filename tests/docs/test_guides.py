@@ -39,6 +39,7 @@ ELSEWHERE = {
     r"^make |python -m build": "targets of the Makefile",
     r"docker|systemctl|/etc/|useradd|/opt/": "needs root or Docker",
     r"kafka|--cluster|budgetfrontier (worker|partitions)": "needs Kafka: tests/cluster",
+    r"frontera\.strategy": "needs an old w3lib: tests/bus/workers/test_frontera_strategy.py",
     r"^scrapy ": "needs a project of Scrapy: tests/scrapy, tests/bus",
     r"budgetfrontier demo": "takes a quarter of a minute: tests/crawler/test_demo.py",
     r"completion": "needs an interactive shell: tests/tools/cli",

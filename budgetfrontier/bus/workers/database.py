@@ -177,6 +177,11 @@ class DatabaseWorker:
         self._spider_log.commit()
         self._scoring_log.commit()
 
+    @property
+    def is_finished(self) -> bool:
+        """False: there may be more scores at any time."""
+        return False
+
     def close(self) -> None:
         """Send waiting messages, if the bus takes them at once, and leave it. The note has the rest."""
         try:

@@ -28,6 +28,10 @@ class BusWorker(Protocol):
     def step(self, wait: float = 0.0) -> bool:
         """Do some work; return whether there was any. Raises BusAway: then it is called again."""
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is to end by itself."""
+
     def close(self) -> None:
         """Leave the bus."""
 
@@ -35,7 +39,7 @@ class BusWorker(Protocol):
 def run(
     worker: BusWorker, bus: Bus, streams: Streams, codec: Codec, *, every: float, stopped: Callable[[float], bool]
 ) -> None:
-    """Step until `stopped`, called with the seconds that it may wait, is true.
+    """Step until the worker has finished, or until `stopped`, called with the seconds that it may wait, is true.
 
     Statistics are sent `every` so many seconds; 0: never. Raises all errors of a step but BusAway: those that do not
     pass by themselves end the worker.
@@ -59,6 +63,9 @@ def run(
             if away is not None:
                 log.info("the message bus answers again")
             away = None
+            if worker.is_finished:
+                log.info("the strategy has reached its goal")
+                return
         if every and monotonic() >= due and away is None:
             due = monotonic() + every
             statistics.send(codec.encode(worker.counters.message()))

@@ -41,20 +41,24 @@ class Strategy(Protocol):
     def request_error(self, request: Request, error: str) -> Iterable[Score]:
         """Return scores after a request failed."""
 
+    def finished(self) -> bool:
+        """Return whether the goal of the crawl is reached: then the worker ends. Asked after each step."""
+
+    def close(self) -> None:
+        """Take note of the end of the worker."""
+
 
 METHODS: Final = ("add_seeds", "filter_links", "links_extracted", "page_crawled", "request_error")
-"""The names of the methods of `Strategy`."""
+"""The names of the methods of `Strategy` that choose; those at the end are `finished` and `close`."""
 FRONTERAS: Final = {
     "filter_extracted_links": "name it filter_links",
     "page_error": "name it request_error",
     "read_seeds": "add_seeds takes the seeds of the settings, `seeds: [{file: seeds.txt}]`",
     "from_worker": "the constructor takes the arguments of -a NAME=VALUE",
-    "finished": "a worker runs until it is stopped",
-    "close": "a strategy has no effects that would have to end",
     "frontier_start": "the constructor is called at the start",
-    "frontier_stop": "a strategy has no effects that would have to end",
+    "frontier_stop": "name it close",
 }
-"""Methods of Frontera's strategies that are not called here, with the replacement for each."""
+"""Methods that are called only of a whole strategy of Frontera, see `FronteraStrategy`, with the replacements here."""
 
 
 def check(strategy: Any) -> None:
@@ -64,7 +68,8 @@ def check(strategy: Any) -> None:
         advice = "; ".join(f"{each}: {FRONTERAS[each]}" for each in found)
         raise SettingsError(
             f"the strategy {name} has methods of Frontera that are not called here. {advice}. Those that are called "
-            f"({', '.join(METHODS)}) return Score(request, score) for each request, instead of scheduling it"
+            f"({', '.join(METHODS)}) return Score(request, score) for each request, instead of scheduling it; only a "
+            "class with all methods of frontera.strategy.BaseCrawlingStrategy is called as Frontera does"
         )
     own = [each for each in dir(strategy) if not each.startswith("_") and callable(getattr(strategy, each, None))]
     if not set(own).intersection(METHODS):

@@ -150,8 +150,15 @@ class StrategyWorker:
         """Score seeds, which are sent with the next step, and extend the scope by them."""
         self._send(self._scores_of(AddSeeds(list(seeds))))
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the strategy says that the goal of the crawl is reached."""
+        return self._answers("finished") and bool(self._strategy.finished())
+
     def close(self) -> None:
-        """Send the waiting messages if the bus takes them at once, and leave it."""
+        """Close the strategy, send the waiting messages if the bus takes them at once, and leave it."""
+        if self._answers("close"):
+            self._strategy.close()
         try:
             self._scoring_log.flush(1.0)
             self._letters.flush(1.0)

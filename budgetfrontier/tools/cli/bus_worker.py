@@ -83,7 +83,7 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--strategy", default="budgetfrontier.bus.workers.strategies:BreadthFirst", metavar="MODULE:NAME",
-        help="the strategy: a class, or an object (default: breadth first)",
+        help="the strategy: a class, or an object, or a class of Frontera 0.8 (default: breadth first)",
     )  # fmt: skip
     parser.add_argument(
         "-a", "--argument", action="append", default=[], metavar="NAME=VALUE",
@@ -243,6 +243,7 @@ def _strategy_worker(
 
 def _strategy(reference: str, arguments: list[str]) -> Any:
     """Return the object that is named, or an instance of the class. Raises SettingsError."""
+    from budgetfrontier.bus.workers.frontera_strategy import FronteraStrategy, is_fronteras
     from budgetfrontier.bus.workers.strategies import check
     from budgetfrontier.settings import plugins
 
@@ -252,9 +253,11 @@ def _strategy(reference: str, arguments: list[str]) -> Any:
         if options:
             raise SettingsError(f"{reference} is no class, and takes no arguments")
         return found
-    check(found)  # before it is made: Frontera's constructors take other arguments
+    fronteras = is_fronteras(found)
+    if not fronteras:
+        check(found)  # before it is made: Frontera's constructors take other arguments
     try:
-        return found(**options)
+        return FronteraStrategy(found, options) if fronteras else found(**options)
     except Exception as error:  # the code may be the user's
         raise SettingsError(f"{reference} cannot be made: {type(error).__name__}: {error}") from error
 

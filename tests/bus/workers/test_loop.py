@@ -19,6 +19,7 @@ class Steps:
     """A worker whose steps raise what is in a list."""
 
     counters = BusCounters("test")
+    is_finished = False
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)

@@ -20,7 +20,7 @@ from budgetfrontier.bus.messages import (
     UpdateScore,
 )
 from budgetfrontier.bus.streams import DATABASE, STRATEGY
-from budgetfrontier.bus.workers import strategies
+from budgetfrontier.bus.workers import loop, strategies
 from budgetfrontier.bus.workers.strategies import BreadthFirst, Score
 from budgetfrontier.bus.workers.strategy import StrategyWorker
 from budgetfrontier.bus.workers.uri_conversion import seed_request
@@ -153,8 +153,8 @@ def test_a_strategy_of_ones_own(desk: Desk) -> None:
     [
         (["links_extracted", "filter_extracted_links"], "filter_extracted_links: name it filter_links. Those that are"),
         (
-            ["page_crawled", "read_seeds", "close"],
-            "read_seeds: add_seeds takes the seeds of the settings, .*; close: a",
+            ["page_crawled", "read_seeds", "frontier_stop"],
+            "read_seeds: add_seeds takes the seeds of the settings, .*; frontier_stop: name it close",
         ),
         (["links_extract"], 'may have .*: links_extract; did you mean "links_extracted"'),
         ([], r"Ported has none of the methods that a strategy may have \(add_seeds, "),
@@ -174,7 +174,38 @@ def test_a_strategy_with_methods_that_would_never_be_called_is_refused(
 
 
 def test_the_methods_of_a_strategy_are_those_of_its_protocol() -> None:
-    assert set(strategies.METHODS) == {name for name in vars(strategies.Strategy) if not name.startswith("_")}
+    assert {*strategies.METHODS, "finished", "close"} == {
+        name for name in vars(strategies.Strategy) if not name.startswith("_")
+    }
+
+
+def test_a_strategy_that_has_reached_its_goal_ends_its_worker_and_is_closed(desk: Desk) -> None:
+    class OnePage(BreadthFirst):
+        pages = closed = 0
+
+        def page_crawled(self, response: Response) -> list[Score]:
+            self.pages += 1
+            return []
+
+        def finished(self) -> bool:
+            return self.pages > 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    strategy = OnePage()
+    worker = StrategyWorker(strategy, desk.bus, desk.names, desk.codec)
+    calls = iter(range(1, 100))
+
+    def stopped(seconds: float) -> bool:
+        if next(calls) == 3:
+            desk.send(desk.names.spider_log, PageCrawled(Response(PAGE.url, request=PAGE)))
+        return False
+
+    loop.run(worker, desk.bus, desk.names, desk.codec, every=0.0, stopped=stopped)
+    assert (strategy.pages, next(calls)) == (1, 4)
+    worker.close()
+    assert strategy.closed == 1
 
 
 def test_what_a_strategy_fails_on_is_a_dead_letter(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
