@@ -170,7 +170,7 @@ class FronteraStrategy:
 
 
 class Manager:
-    """The parts of Frontera's manager that strategies use: requests, settings, and the metadata of domains, kept in memory."""
+    """The parts of Frontera's manager that strategies use: requests, settings, metadata of domains in memory."""
 
     def __init__(self, settings: Mapping[str, str | None]) -> None:
         self.settings = settings
