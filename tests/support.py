@@ -18,6 +18,7 @@ from budgetfrontier.core.model import Lease, QueueRecord
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.storage import keys
 from budgetfrontier.storage.environment import opened_here
 
 if TYPE_CHECKING:  # processes that tests start import this module, too
@@ -211,6 +212,12 @@ def in_progress(frontier: Frontier) -> bool:
     """Whether a command was begun and is not done, as of the last commit of a frontier on disk."""
     with Reader(kernel(frontier).tables.env.path) as reader:
         return reader.in_progress() is not None
+
+
+def kept_by(path: Path) -> set[int]:
+    """The numbers of the commands of which a frontier has kept something, as of its last commit."""
+    with Reader(path) as reader, reader.view() as view:
+        return {keys.removed.unpack(key)[0] for key, _ in view.items(keys.REMOVED)}
 
 
 ENDLESS_CRAWL = """

@@ -280,7 +280,7 @@ def outcomes(reader: Reader, *, names: list[str]) -> dict[str, AdjustmentOutcome
 def dry_run(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the effect that a command would have. O(queues), a deletion O(URIs)."""
     with reader.view() as view:
-        return dry_runs.dry_run(view, reader.path, op, _here(reader, op, args))
+        return dry_runs.dry_run(view, op, _here(reader, op, args))
 
 
 def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
@@ -292,7 +292,7 @@ def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
     names = EntryNames(found)
     with reader.view() as view:
         try:
-            effect = undo_checks.preview(view, reader.path, {"id": number, "force": force}, time.time())
+            effect = undo_checks.preview(view, {"id": number, "force": force}, time.time())
         except FrontierError as e:
             is_known = view.audit_entry(number) is not None
             return Undoing(None, names.text(str(e)), str(e).endswith(undo_checks.FORCE), is_known)

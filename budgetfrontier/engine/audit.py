@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.errors import FrontierError, StorageFull
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
@@ -24,7 +24,7 @@ class Audit:
 
 
 def check(entry: AuditEntry) -> AuditEntry:
-    """Return an entry. Raises StorageFull if its command was refused for a full disk, FrontierError if for another."""
+    """Return an entry. Raises FrontierError if its command was refused."""
     if entry.error:
-        raise (StorageFull if entry.disk_full else FrontierError)(entry.error)
+        raise FrontierError(entry.error)
     return entry

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Sequence
 
 from budgetfrontier.core.model import Directive, QueueRecord
 from budgetfrontier.engine.seed_table import SeedTable
@@ -15,6 +14,8 @@ from budgetfrontier.storage.records import Counters, DeadRow, decode_dead
 from budgetfrontier.storage.uri_values import short_url
 
 Letters = list[tuple[int, DeadRow]]
+AT_ONCE = 8 << 20
+"""Bytes of dead letters after which a step takes no more."""
 
 
 class DeadLetterTable:
@@ -46,7 +47,7 @@ class DeadLetterTable:
         Each page that is replayed asks for its robots.txt anew: they would all stand, and be asked for, once more.
         """
         last = queue.dead_prerequisite
-        for older, row in self.numbered([last], last):
+        for older, row in self.numbered([last], last)[0]:
             if row.queue == queue.id and short_url(row.value) == short_url(value):
                 self.remove(older)
         queue.dead_prerequisite = number
@@ -60,12 +61,27 @@ class DeadLetterTable:
         """Take out a dead letter."""
         self._env.txn.delete(keys.u64.pack(number), db=self._table)
 
-    def numbered(self, numbers: list[int], upto: int) -> Letters:
-        """Return the numbers that are those of dead letters, each once, up to `upto`."""
-        found = ((n, self._env.txn.get(keys.u64.pack(n), db=self._table)) for n in numbers if 0 < n <= upto)
-        return [(n, decode_dead(value)) for n, value in dict(found).items() if value is not None]
+    def numbered(self, numbers: Sequence[int], upto: int) -> tuple[Letters, int]:
+        """Return the dead letters of the first numbers, up to `upto`, and how many numbers that were.
 
-    def after(self, number: int, limit: int) -> Letters:
-        """Return the first `limit` from a number on."""
-        items = self._env.view().items(keys.DEAD, keys.u64.pack(number))
-        return [(keys.u64.unpack(key)[0], decode_dead(value)) for key, value in islice(items, limit)]
+        Not all, if the letters have AT_ONCE bytes. A number is in the list once.
+        """
+        found, size = Letters(), 0
+        for count, number in enumerate(numbers):
+            if size >= AT_ONCE:
+                return found, count
+            value = self._env.txn.get(keys.u64.pack(number), db=self._table) if 0 < number <= upto else None
+            if value is not None:
+                found.append((number, decode_dead(value)))
+                size += len(value)
+        return found, len(numbers)
+
+    def after(self, number: int, limit: int) -> tuple[Letters, bool]:
+        """Return the first `limit` from a number on, fewer with AT_ONCE bytes, and whether there may be more."""
+        found, size = Letters(), 0
+        for key, value in self._env.view().items(keys.DEAD, keys.u64.pack(number)):
+            if len(found) == limit or size >= AT_ONCE:
+                return found, True
+            found.append((keys.u64.unpack(key)[0], decode_dead(value)))
+            size += len(value)
+        return found, False

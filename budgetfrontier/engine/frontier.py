@@ -666,7 +666,7 @@ class Frontier:
         """Delete pending URIs by queue (a glob) and URL (a regular expression), uncharged; return their number.
 
         Give one of them, or both: queue="*" is every queue. URIs that are out stay. Deleted URIs stay seen. They are
-        kept in a file for `undo`, unless `for_good`. With `dry_run` nothing is deleted. O(URIs of the queues that
+        kept for `undo`, unless `for_good`. With `dry_run` nothing is deleted. O(URIs of the queues that
         match, and URIs scheduled for later), in steps that may be committed: deletions continue after a crash.
         """
         return self._steering.delete(queue, pattern, who, reason, dry_run=dry_run, for_good=for_good)
@@ -696,7 +696,7 @@ class Frontier:
     ) -> int:
         """Drop dead letters: the given ones (or ids), those of a queue, or all; return their number.
 
-        They are kept in a file for `undo`, unless `for_good`.
+        They are kept for `undo`, unless `for_good`.
         """
         return self._steering.steer_letters("drop", letters, queue, who, reason, for_good=for_good)["dropped"]
 

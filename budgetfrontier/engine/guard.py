@@ -286,10 +286,8 @@ class Guard:
             if tables.filter is not None:
                 tables.filter.fold_if_due()
             tables.flush()
-            tables.removed.sync()
             tables.env.commit()
             tables.queues.committed()
-            tables.removed.committed()
             if tables.filter is not None:
                 tables.filter.committed()
         self.commits.begin()
@@ -391,5 +389,4 @@ class Guard:
         self.hooks.waiting.clear()
         with contextlib.suppress(lmdb.Error):
             self.tables.env.close()
-        self.tables.removed.close()
         self.on_close()

@@ -20,7 +20,6 @@ from budgetfrontier.storage import keys, meta, series
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import is_damage, translate_error
 from budgetfrontier.storage.records import AuditEntry, DeadRow, restore_lease
-from budgetfrontier.storage.removed import kept
 
 REPLICA = b"replica\n"
 """The beginning of the note of every replica of a log."""
@@ -97,7 +96,6 @@ def open_parts(
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
         kernel.tables.start_series(now, program, unstored)
-        kernel.tables.removed.clear_up(None if commands.job is None else kept(commands.job.progress.effect))
         kernel.tables.flush()
         env.commit()
         kernel.tables.runs.begun()

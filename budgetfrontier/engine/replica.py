@@ -6,7 +6,7 @@ from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import STEP
 from budgetfrontier.engine.delivery import Delivery
 from budgetfrontier.engine.guard import Guard
-from budgetfrontier.errors import CommandInProgress, StorageFull
+from budgetfrontier.errors import CommandInProgress
 from budgetfrontier.storage.records import AuditEntry
 
 
@@ -36,7 +36,7 @@ class Replica:
         guard, command = self._guard, checked(command)
         if guard.commands.must_wait(command):
             raise CommandInProgress(guard.commands.told(command))
-        return self._ended(guard.operate(lambda: self._delivery.begin(command, 0).entry))
+        return guard.operate(lambda: self._delivery.begin(command, 0).entry)
 
     def refuse(self, command: Command, why: str) -> AuditEntry:
         """Refuse a command of the log, whatever it is; return its audit entry."""
@@ -61,10 +61,4 @@ class Replica:
             guard.kernel.rollout.step(now)
 
         guard.operate(step)
-        return None if job is None else self._ended(job.entry)
-
-    def _ended(self, entry: AuditEntry | None) -> AuditEntry | None:
-        """Return the entry of a command that has ended. On a full disk it is not to be applied, instead of refused."""
-        if entry is not None and entry.disk_full:
-            self._guard.abort(StorageFull(entry.error))
-        return entry
+        return None if job is None else job.entry

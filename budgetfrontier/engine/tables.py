@@ -19,7 +19,7 @@ from budgetfrontier.engine.link_table import LinkTable
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.preloaded_table import PreloadedTable
 from budgetfrontier.engine.queue_cache import QueueCache
-from budgetfrontier.engine.removed_files import RemovedFiles
+from budgetfrontier.engine.removed_table import RemovedTable
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.runs import Runs
 from budgetfrontier.engine.seed_table import SeedTable
@@ -68,7 +68,7 @@ class Tables:
         self.preloaded = PreloadedTable(env)
         self.dead_letters = DeadLetterTable(env, counters, self.seeds)
         self.audit = Audit(env, counters)
-        self.removed = RemovedFiles(env, counters)
+        self.removed = RemovedTable(env, counters)
         self.runs = Runs(env)
         self.busiest = BusiestQueues()
         self.tallies = Tallies(env, self.groups)

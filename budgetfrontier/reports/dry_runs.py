@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -34,12 +33,12 @@ _OF_CRAWL: Final = ("pause", "resume", "terminate")
 _OF_LETTERS: Final = ("replay", "drop")
 
 
-def dry_run(view: View, path: Path, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the effect that a command would have on the frontier at `path`. Raises FrontierError if it is refused."""
+def dry_run(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the effect that a command would have on the frontier. Raises FrontierError if it is refused."""
     if op in OF_ADJUSTMENTS:
         return preview_in_scope(view, change_of(view, op, args))
     if op == "undo":
-        return undo_checks.preview(view, path, args, time.time())
+        return undo_checks.preview(view, args, time.time())
     if op == "delete":
         deletion.check(args)
         return deletion.preview(view, args)

@@ -94,6 +94,7 @@ class MetricsReading(NamedTuple):
     space: Space
     settings_revision: int
     free: int
+    removed: int
     groups: int
     matched: Sequence[GroupRow]
     """The groups of definitions with a `match`; those of a `by` may be as many as queues."""
@@ -107,7 +108,7 @@ def read(reader: Reader) -> MetricsReading:
         crawl, counters, now = view.settings()[0].crawl, view.counters(), time.time()
         found, matched = standing(view, reader.path, now=now), tuple(group_listing.matched(view, now))
     revision, groups = counters.settings_revision, counters.groups
-    return MetricsReading(crawl, found, verdict(found), space, revision, free, groups, matched)
+    return MetricsReading(crawl, found, verdict(found), space, revision, free, counters.removed, groups, matched)
 
 
 Sources = Mapping[str, Callable[[], MetricsReading]]
@@ -247,7 +248,7 @@ def _families(found: Mapping[str, MetricsReading]) -> Iterator[Metric]:
         lambda one: one.standing.process.last_commit,
     )  # fmt: skip
     yield gauge("store_used_bytes", "Bytes of the data file up to its last page.", lambda one: one.space.used)
-    yield gauge("store_removed_bytes", "Bytes of what was deleted, kept for undo.", lambda one: one.space.removed)
+    yield gauge("store_removed_bytes", "Bytes of what was deleted, kept for undo.", lambda one: one.removed)
     yield gauge("store_disk_free_bytes", "Bytes free on the disk of the frontier.", lambda one: one.free)
     yield gauge(
         "store_oldest_reader_txn_lag", "Commits since the oldest snapshot still read.",

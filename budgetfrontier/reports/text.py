@@ -22,7 +22,6 @@ from budgetfrontier.reports.wrong_now import PresentProblem
 from budgetfrontier.rules.group_limits import GroupState
 from budgetfrontier.rules.verdict import is_hung, process_line
 from budgetfrontier.storage.group_listing import GroupsListed
-from budgetfrontier.storage.removed import FOLDER
 from budgetfrontier.storage.report import BloomUse, Report, status_line
 
 LEGEND = (
@@ -165,7 +164,7 @@ def _stats(report: Report) -> Iterator[str]:
     yield f"  Dead letters: {totals.given_up_expenditure} (attempts: {totals.given_up})"
     yield f"  Other:        {totals.other_expenditure}"
     if report.removed:
-        yield f" Kept for undo: {report.removed} bytes in frontier/{FOLDER}"
+        yield f" Kept for undo: {report.removed} bytes"
 
 
 def _by_reason(counts: dict[str, int]) -> str:

@@ -25,7 +25,6 @@ from budgetfrontier.storage.last_note import COPIED
 from budgetfrontier.storage.lmdb_env import GIB, UNFINISHED, check_files, opened_lmdb, sync_folder, translate_error
 from budgetfrontier.storage.lock import LOCK, WriterLock
 from budgetfrontier.storage.modes import make_folder, opener
-from budgetfrontier.storage.removed import FOLDER
 
 PARTIAL = ".partial"
 CACHE = "crawl"  # the subfolder of a frontier with the cache of a crawl, an LMDB environment too
@@ -175,8 +174,7 @@ def _lock_partial(partial: Path) -> WriterLock:
 
 def _empty(partial: Path) -> None:
     (partial / "data.mdb").unlink(missing_ok=True)
-    for folder in CACHE, FOLDER:
-        shutil.rmtree(partial / folder, ignore_errors=True)
+    shutil.rmtree(partial / CACHE, ignore_errors=True)
 
 
 def compact(path: Path) -> tuple[int, int]:

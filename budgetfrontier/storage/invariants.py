@@ -28,10 +28,9 @@ from budgetfrontier.rules import (
 from budgetfrontier.rules.group_limits import add, without_queues
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
-from budgetfrontier.storage import bloom_file, keys, meta
+from budgetfrontier.storage import bloom_file, keys, meta, removed
 from budgetfrontier.storage.damage import report
 from budgetfrontier.storage.kept_places import place_in_future, waits_at
-from budgetfrontier.storage.recognition import FINGERPRINT
 from budgetfrontier.storage.records import (
     Counters,
     decode_answers,
@@ -51,7 +50,8 @@ from budgetfrontier.storage.records import (
 )
 from budgetfrontier.storage.seed_list import decode_seed, keys_of
 from budgetfrontier.storage.series import check_row
-from budgetfrontier.storage.uri_values import expand, restore_uri
+from budgetfrontier.storage.uri_values import check_url, expand, restore_uri
+from budgetfrontier.storage.view import View
 
 
 def check(txn: keys.Txn, db: dict[str, Any], folder: Path | None = None) -> None:
@@ -69,12 +69,6 @@ def check(txn: keys.Txn, db: dict[str, Any], folder: Path | None = None) -> None
         ]
     if problems:
         raise CorruptFrontier(report(problems))
-
-
-def check_url(url: str) -> None:
-    """Raise ValueError unless the text is a URL in the normalized form that frontiers store."""
-    if not url.startswith(("http://", "https://")) or url.find("/", 8) < 0:
-        raise ValueError(f"{url[:100]!r} is not a URL")
 
 
 class _Checker:
@@ -111,6 +105,7 @@ class _Checker:
         self._check_filter()
         meta.read_assignments(self._txn, self._db[keys.META])
         self._check_audit()
+        self._check_removed()
         self._check_runs()
         self._check_seeds()
         self._check_hosts()
@@ -348,7 +343,7 @@ class _Checker:
                 continue
             url = expand(row.url, queue.queue)
             check_url(url)
-            if len(key) != FINGERPRINT:
+            if len(key) != keys.FINGERPRINT:
                 self._report(f"urls {key.hex()}: {url} is not under a fingerprint")
             if not row.waits and row.due:
                 self._report(f"urls {key.hex()}: {url} is completed, and due")
@@ -383,6 +378,26 @@ class _Checker:
             decode_audit(value)
             if keys.u64.unpack(key)[0] > self._counters.audit:
                 self._report(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
+
+    def _check_removed(self) -> None:
+        """Compare what is kept for `undo` with the audit: all that is needed is there, and no more."""
+        found: Counter[int] = Counter()
+        for key, value in self._items(keys.REMOVED):
+            number, _ = keys.removed.unpack(key)
+            found[number] += len(value)
+            try:
+                removed.check_block(removed.decode_block(value))
+            except Exception as e:  # a damaged record may cause any error
+                self._report(f"removed {key.hex()}: cannot be put back ({e})")
+        if found.total() != self._counters.removed:
+            self._report(f"totals: removed is {self._counters.removed}, the table has {found.total()} bytes")
+        for one in removed.needed(View(self._txn, self._db)):
+            there = found.pop(one.kept.number, 0)
+            if there > one.kept.bytes or there < (one.kept.bytes if one.is_whole else 1):
+                command = f"audit entry {one.entry}" if one.entry else "the command in progress"
+                self._report(f"removed: {there:,} of the {one.kept.bytes:,} bytes that {command} has kept are there")
+        for number in found:
+            self._report(f"removed: blocks under {number}, of no command that can be undone")
 
     def _check_runs(self) -> None:
         for key, value in self._items(keys.RUNS):

@@ -12,7 +12,7 @@ from budgetfrontier.storage.damage import Damage
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
-SCHEMA = 2  # the version of everything below
+SCHEMA = 3  # the version of everything below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
@@ -28,6 +28,7 @@ LEASES = "leases"  # lease id -> LeaseRow
 FUTURE = "future"  # due time, ordinal -> FutureRow
 DEAD = "dead"  # ordinal -> DeadRow
 AUDIT = "audit"  # ordinal -> AuditEntry
+REMOVED = "removed"  # number of a command, place in its sequence -> Block: `storage.removed`
 RUNS = "runs"  # number of the run -> RunRow
 SERIES = "series"  # resolution, seconds -> SeriesRow, or BusyRow
 URLS = "urls"  # authority hash, fingerprint -> UrlRow, with `frontier.keep_urls`
@@ -46,8 +47,8 @@ ANSWERS = "answers"  # queue id -> QueueAnswers
 DEGREES = "degrees"  # in-degree of registered domains -> the number of those that have it
 
 TABLES = (
-    META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT, RUNS,
-    SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
+    META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT,
+    REMOVED, RUNS, SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
     TALLIES, LINKS, DEGREES, PRELOADED, HISTORY, ANSWERS,
 )  # fmt: skip
 
@@ -92,6 +93,7 @@ fifo = Layout(">HQ")  # precedence, position
 timed = Layout(">dI")  # wake time, id of a queue or group; doubles >= 0 sort as bytes
 parked = Layout(">IQ")  # group id, position
 due = Layout(">dQ")  # due time, ordinal
+removed = Layout(">QI")  # number of a command, place in the sequence of its blocks
 pending = RankLayout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
 pending_start = Layout(">IBII")  # the same up to the arrival
 DIRECTIVE = 4
@@ -107,6 +109,7 @@ value = Layout(">b")  # the value of a URI in such a file
 history = Layout(">4H4e")
 delivery = Layout(">HH")  # attempts, deliveries
 
+FINGERPRINT = 16  # bytes of a key of `seen`
 FRESH = delivery.pack(0, 0)
 EPOCH_SHIFT = 40  # bits of a lease id below the epoch: 800 billion leases or more per run, eight million runs
 RANDOM_BITS = 38  # of the first id of an epoch

@@ -27,8 +27,6 @@ from budgetfrontier.storage.last_commit import LastCommit
 from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.process import process, runs
 from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
-from budgetfrontier.storage.removed import copy_removed
-from budgetfrontier.storage.removed import files as removed_files
 from budgetfrontier.storage.report import Report, report, report_head
 from budgetfrontier.storage.series import Busiest, SeriesRow
 from budgetfrontier.storage.space import Space, space
@@ -117,7 +115,7 @@ class Reader:
     def space(self) -> Space:
         """Return the space that the frontier takes on disk, and the lag of its oldest reader. O(readers)."""
         with self._last_commit.translated():
-            return space(self._last_commit.env, self.path)
+            return space(self._last_commit.env)
 
     def note(self) -> bytes | None:
         """Return the note of the last atomic batch that had one; None if there was none."""
@@ -296,18 +294,16 @@ class Reader:
         original grows with each change: FrontierError is raised once it has grown by `max_growth` bytes (default: by
         its own size, or 1 GiB if that is more), StorageFull if the disk of `path` is full. O(file).
 
-        A `bare` copy is without the records that are kept for `undo`, and without the crawler's cache.
+        A `bare` copy is without the crawler's cache.
         """
         with (
             atomic_folder(Path(path)) as folder,
-            held_open(removed_files(self.path)) as deleted,
             held_open(bloom_file.files(self.path)) as filters,
             self.view(),
         ):
             copy(self._last_commit.env, self.path, folder, max_growth=max_growth)
             bloom_file.copy_filter(self.path, folder, filters)
             if not bare:
-                copy_removed(self.path, folder, deleted)
                 copy_cache(self.path, folder)
 
     def check(self) -> None:

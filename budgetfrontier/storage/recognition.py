@@ -23,9 +23,8 @@ from budgetfrontier.storage.records import (
     decode_url,
     tally_of,
 )
+from budgetfrontier.storage.removed import decode_block
 from budgetfrontier.storage.seed_list import decode_seed
-
-FINGERPRINT = 16  # bytes of a key of `seen`
 
 
 def was_frontier(data: Path) -> bool:
@@ -87,18 +86,19 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.QUEUES: lambda key, value: len(key) == keys.u32.size and _decodes(decode_queue, value),
     keys.QUEUE_IDS: lambda key, value: len(value) == keys.u32.size and b"\0" not in key,
     keys.PENDING: lambda key, value: len(key) in (keys.pending.size, keys.pending.with_cost.size),
-    keys.SEEN: lambda key, value: len(key) == FINGERPRINT and not value,
+    keys.SEEN: lambda key, value: len(key) == keys.FINGERPRINT and not value,
     keys.LEASES: lambda key, value: len(key) == keys.u64.size and _decodes(decode_lease, value),
     keys.FUTURE: lambda key, value: len(key) == keys.due.size and _decodes(decode_future, value),
     keys.DEAD: lambda key, value: len(key) == keys.u64.size and _decodes(decode_dead, value),
     keys.AUDIT: lambda key, value: len(key) == keys.u64.size and _decodes(decode_audit, value),
+    keys.REMOVED: lambda key, value: len(key) == keys.removed.size and _decodes(decode_block, value),
     keys.RUNS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_run, value),
     keys.SERIES: lambda key, value: len(key) == keys.series.size,
     keys.SEEDS: lambda key, value: len(key) == keys.u64.size and _decodes(decode_seed, value),
     keys.HOSTS: lambda key, value: b"\0" not in key and _decodes(decode_host, value),
     keys.LINKS: lambda key, value: b"\0" not in key and _decodes(decode_links, value),
     keys.PRELOADED: lambda key, value: len(key) == keys.preloaded.size and len(value) == keys.value.size,
-    keys.URLS: lambda key, value: len(key) == FINGERPRINT and _decodes(decode_url, value),
+    keys.URLS: lambda key, value: len(key) == keys.FINGERPRINT and _decodes(decode_url, value),
     keys.HISTORY: lambda key, value: len(key) == keys.u32.size and len(value) == keys.history.size,
     keys.ANSWERS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_answers, value),
     keys.TALLIES: lambda key, value: _decodes(tally_of, key) and _decodes(decode_tally, value),

@@ -100,8 +100,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     expired: Number = 0
     robots_denials: Number = 0
     prerequisites: Number = 0
-    unneeded: list[Number] = []
-    """Files of deleted records (`storage.removed`) that nothing needs any more; they are removed after the commit."""
+    removed: Number = 0
+    """Bytes of the blocks in the table `removed`."""
     full_reasons: dict[str, Number] = {}
     """URIs that were refused as FULL, by the limit that they met."""
     urls: Number = 0
@@ -264,8 +264,6 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
     number: int = 0
     line: str = ""
     """The command line, if it came from one."""
-    disk_full: bool = False
-    """Whether it was refused because the disk was full."""
 
 
 class FilterRow(msgspec.Struct, array_like=True):

@@ -14,7 +14,7 @@ from budgetfrontier.core.model import ROW_FIELDS, CrawlState, Process, QueueReco
 from budgetfrontier.rules import duplicates
 from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, verdict
 from budgetfrontier.settings import Settings
-from budgetfrontier.storage import keys, meta, removed
+from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.group_listing import GroupsListed, listed
 from budgetfrontier.storage.last_commit import LastCommit
 from budgetfrontier.storage.queue_listing import queues
@@ -119,7 +119,8 @@ def report(view: View, path: Path, *, generated: float, running: Process | None 
 def report_head(view: View, path: Path, *, generated: float, running: Process | None = None) -> Report:
     """Return the report without rows. O(1)."""
     settings, _ = meta.read_settings(view.txn, view.db[keys.META])
-    totals = view.summary()
+    counters = view.counters()
+    totals = view.summary(counters)
     return Report(
         crawl=settings.crawl if settings else "",
         generated=generated,
@@ -128,7 +129,7 @@ def report_head(view: View, path: Path, *, generated: float, running: Process | 
         totals=totals,
         queues=[],
         standing=standing(view, path, now=generated, totals=totals, running=running),
-        removed=removed.size(path),
+        removed=counters.removed,
         bloom=bloom_use(view, settings, totals.seen),
     )
 

@@ -58,6 +58,12 @@ _DEFAULTS = (None, "", None, "GET", None, b"", None, None, False, None)
 _BEFORE_PAYLOAD = _DEFAULTS[: _STORED.index("payload") - 1]
 
 
+def check_url(url: str) -> None:
+    """Raise ValueError unless the text is a URL in the normalized form that frontiers store."""
+    if not url.startswith(("http://", "https://")) or url.find("/", 8) < 0:
+        raise ValueError(f"{url[:100]!r} is not a URL")
+
+
 def plain_start(prefix: str, queue: str) -> tuple[bytes | None, str]:
     """Return the first byte of plain values of a scheme and host (None: not plain), and the start of short URLs."""
     for mark, scheme in PLAIN.items():

@@ -20,7 +20,7 @@ import msgspec
 
 from budgetfrontier import errors
 from budgetfrontier.errors import CorruptFrontier, FrontierError
-from budgetfrontier.storage import lock_table, removed
+from budgetfrontier.storage import lock_table
 from budgetfrontier.storage.damage import report
 from budgetfrontier.storage.lmdb_env import check_files, is_unfinished, open_lmdb
 from budgetfrontier.storage.reader import Reader
@@ -110,36 +110,10 @@ def _check(path: Path, begin: Callable[[str], None]) -> None:
     begin("the records")
     with Reader(path) as reader:
         reader.check()
-        begin("what was deleted")
-        check_removed(reader)
     mailbox = path / "mailbox"
     begin("the pages of the mailbox")
     if not is_unfinished(mailbox / "data.mdb") and mailbox.is_dir() and check_files(mailbox):
         check_pages(mailbox)
-
-
-def check_removed(reader: Reader) -> None:
-    """Raise CorruptFrontier unless all that `undo` can put back can be read. O(audit, files).
-
-    A file that was removed because its command was undone meanwhile is no damage.
-    """
-    problems = _unreadable(reader)
-    problems = problems and [problem for problem in _unreadable(reader) if problem in problems]
-    if problems:
-        raise CorruptFrontier(report(problems))
-
-
-def _unreadable(reader: Reader) -> list[str]:
-    problems = []
-    with reader.view() as view:
-        needed = list(removed.needed(view))
-    for number, found in needed:
-        _, why = removed.readable(reader.path, found)
-        if why:
-            command = f"audit entry {number}" if number else "the command in progress"
-            name = f"{removed.FOLDER}/{removed.file_name(found.file)}"
-            problems.append(f"{name}: what {command} has deleted cannot be put back: {why}")
-    return problems
 
 
 def check_pages(path: Path) -> None:

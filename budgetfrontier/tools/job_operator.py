@@ -487,7 +487,7 @@ class JobOperator:
         from budgetfrontier.reports import dry_runs
 
         with self._counted() as view:
-            effect = dry_runs.dry_run(view, self.path, op, args)
+            effect = dry_runs.dry_run(view, op, args)
             return dry_runs.with_end(op, args, effect, view.summary())
 
     @contextmanager

@@ -409,7 +409,7 @@ def test_queues_of_all_partitions_are_selected_by_one_command(cli: Cli, at_rest:
     (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])
     assert row["args"].keys() == {"match", "states", "until"} and row["effect"]["states"] == {"RETIRED": 12}
     code, _, err = cli("undo", str(row["id"]))
-    assert code == 1 and ", snooze, cannot be undone: a crawl in partitions, or in memory, keeps nothing" in err
+    assert code == 1 and ", snooze, cannot be undone: it was for good" in err
     assert cli("wake", "--match", r"regex:^https://h[0-5]\.", "--state", "RETIRED")[1].startswith("6 of 6 queues")
     assert cli("wake", "--match", "*")[1].startswith("6 of 12 queues were woken: 6 RETIRED, with ")
     assert "must not depend on time" in cli("wake", "--match", "regex:(a+)+$")[2]

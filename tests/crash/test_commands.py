@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome
-from budgetfrontier.engine import guard, removed_files
+from budgetfrontier.engine import guard, removed_table
 from budgetfrontier.engine.commands import dead_letters, deletion, queue_commands, restoring, runner, undo, undo_queues
 from budgetfrontier.engine.commands.operations import STEPWISE, Stepwise
-from budgetfrontier.storage import keys, removed
+from budgetfrontier.storage import keys
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.verify import verify
 from tests.crash import processes
 from tests.crash.faults import die
 from tests.crash.line_kills import killed_after
 from tests.sizes import sized
-from tests.support import START, in_progress, on_disk, pages, post
+from tests.support import START, in_progress, kept_by, on_disk, pages, post
 
 pytestmark = pytest.mark.full_size
 
@@ -172,18 +172,13 @@ def all_uris(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
         return {name: [item for item in view.txn.cursor(view.db[name]) if item[0] != keys.SENTINEL] for name in names}
 
 
-def kept_files(path: Path) -> set[int]:
-    """The files of what was deleted."""
-    return set(removed.files(path))
-
-
 @pytest.mark.parametrize("op", ["delete", "drop"])
 def test_killed_anywhere_a_deletion_and_its_undo_lose_and_double_nothing(path: Path, tmp_path: Path, op: str) -> None:
-    """Killed at lines of what deletes, writes, commits and returns; what was deleted is in its file at each commit."""
+    """Killed at lines of what deletes, writes, commits and returns; what was deleted is kept at each commit."""
     before = all_uris(path)
     post(path, op, **({"queue": "*"} if op == "delete" else {}))
     post(path, "undo", id=1)
-    modules = (guard, runner, deletion, dead_letters, restoring, undo, removed_files)
+    modules = (guard, runner, deletion, dead_letters, restoring, undo, removed_table)
     lines, alive, part = 0, True, 0
     while alive:
         copy = tmp_path / "copy" / "frontier"
@@ -194,7 +189,7 @@ def test_killed_anywhere_a_deletion_and_its_undo_lose_and_double_nothing(path: P
         finish_all(copy)
         assert [(command, failed) for _, command, _, failed in told(copy)] == [(op, False), ("undo", False)], lines
         assert all_uris(copy) == before, lines
-        assert kept_files(copy) == set()
+        assert kept_by(copy) == set()
         shutil.rmtree(copy)
         lines += sized(31, 23)
     assert lines > 100 and part > 2
@@ -206,7 +201,7 @@ def test_killed_anywhere_a_command_on_selected_queues_and_its_undo_are_applied_o
     post(path, "retire", match="queue:[a-z].test")  # a glob of overrides has no sets: none
     post(path, "retire", match="regex:test")
     post(path, "undo", id=2)
-    modules = (guard, runner, queue_commands, undo_queues, undo, removed_files)
+    modules = (guard, runner, queue_commands, undo_queues, undo, removed_table)
     lines, alive, part = 0, True, 0
     while alive:
         copy = tmp_path / "copy" / "frontier"
@@ -219,7 +214,7 @@ def test_killed_anywhere_a_command_on_selected_queues_and_its_undo_are_applied_o
         effects = [effect for _, _, effect, _ in told(copy)]
         assert [effect.get("restored", effect.get("changed")) for effect in effects] == [0, 8, 8], lines
         with Reader(copy) as reader:
-            assert (reader.summary().queues["RETIRED"], kept_files(copy)) == (0, set()), lines
+            assert (reader.summary().queues["RETIRED"], kept_by(copy)) == (0, set()), lines
         shutil.rmtree(copy)
         lines += sized(13, 5)
     assert lines > 100 and part > 1
@@ -238,9 +233,9 @@ def test_a_deletion_and_its_undo_are_killed_after_every_step(path: Path, committ
             verify(path)
             kills += 1
         assert kills > 2
-        assert kept_files(path) <= {1}
+        assert kept_by(path) <= {1}
     finish_all(path)
-    assert (all_uris(path), kept_files(path)) == (before, set())
+    assert (all_uris(path), kept_by(path)) == (before, set())
     with Reader(path) as reader:
         assert reader.summary() == totals
 
@@ -269,7 +264,7 @@ def test_a_deletion_that_is_set_aside_halfway_can_be_undone_and_so_can_its_undo(
     post(path, "undo", id=1, force=True)
     finish_all(path)
     assert [failed for *_, failed in told(path)] == [True, True, False]
-    assert (all_uris(path), kept_files(path)) == (before, set())
+    assert (all_uris(path), kept_by(path)) == (before, set())
 
 
 def poison(op: str) -> None:

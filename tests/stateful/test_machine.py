@@ -26,7 +26,7 @@ from budgetfrontier.engine import disk_guard
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.storage import seed_list
+from budgetfrontier.storage import removed, seed_list
 from budgetfrontier.storage.keys import GROUPS as GROUP_TABLE
 from budgetfrontier.storage.keys import PARKED, URLS, u32
 from budgetfrontier.storage.keys import parked as parked_key
@@ -36,7 +36,7 @@ from budgetfrontier.testing import crash
 from tests.examples import few
 from tests.stateful.model import ASSOCIATIONS, PLAIN, PRELOADED, UNCOUNTED, Model, Seed
 from tests.stateful.model_settings import GROUPS, settings_of
-from tests.stateful.undoing import discard, undo
+from tests.stateful.undoing import discard, kept, undo
 from tests.support import kernel
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
@@ -890,6 +890,8 @@ class FrontierMachine(RuleBasedStateMachine):
         told = dict(self.frontier.summary())
         told["pause_reason"] = re.sub(r"^(disk: \d+) B free in .*", r"\1", str(told["pause_reason"] or "")) or None
         same("summary", told, self.model.summary())
+        view = self.frontier._guard.tables.env.view()
+        same("kept for undo", {one.entry for one in removed.needed(view)}, kept(self.model))
         self.agree_on_groups()
         if self.options["keep_urls"]:
             self.agree_on_urls()

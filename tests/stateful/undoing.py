@@ -46,6 +46,15 @@ def discard(model: Model, number: int) -> bool:
     return True
 
 
+def kept(model: Model) -> set[int]:
+    """The commands of which something is kept for an undo."""
+    return {
+        number
+        for number, entry in model.done.items()
+        if _kept(entry) and not entry.get("discarded") and not _is_undone(model, number)
+    }
+
+
 def _kept(entry: dict[str, Any]) -> bool:
     """Whether it has kept anything."""
     deleted = entry.get("changed") or entry.get("later") or entry.get("waiting") or entry.get("letters")

@@ -39,5 +39,4 @@ def copied(everything: Path, folder: Path) -> Path:
     copy = folder / "frontier"
     copy.mkdir()
     shutil.copy(everything / "data.mdb", copy)
-    shutil.copytree(everything / "removed", copy / "removed")
     return copy

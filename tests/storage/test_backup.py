@@ -100,7 +100,7 @@ def test_a_compact_frontier_is_smaller_and_the_same(tmp_path: Path) -> None:
     assert after < before
     assert look(path) == found
     assert_whole(path)
-    assert names(path) == ["data.mdb", "lock", "lock.mdb", "mailbox", "removed"]
+    assert names(path) == ["data.mdb", "lock", "lock.mdb", "mailbox"]
     with Frontier.open(path) as f:
         f.resume()
         assert len(crawl(f)) == found["summary"]["queued"] > 0
@@ -265,7 +265,7 @@ def test_killed_at_any_line_it_was_compact_or_was_not(tmp_path: Path) -> None:
         assert data in (old, new)
         seen.add(data)
         backup.compact(path)
-        assert names(path) == ["data.mdb", "lock", "lock.mdb", "mailbox", "removed"]
+        assert names(path) == ["data.mdb", "lock", "lock.mdb", "mailbox"]
         (path / "data.mdb").write_bytes(old)
     assert seen == {old, new}
 
@@ -490,7 +490,7 @@ def test_a_backup_that_is_aborted_takes_nothing_from_the_next(tmp_path: Path, mo
         count = abort(step)
         if copy.exists():
             whole += 1
-            assert names(copy) == ["crawl", "data.mdb", "lock", "removed"] and names(copy / "crawl") == ["data.mdb"]
+            assert names(copy) == ["crawl", "data.mdb", "lock"] and names(copy / "crawl") == ["data.mdb"]
             assert_whole(copy)
             shutil.rmtree(copy)
         assert names(tmp_path) == ["f"]

@@ -14,8 +14,8 @@ from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.invariants import check_url
 from budgetfrontier.storage.records import HostRow, LinksRow, UrlRow, decode_url, tally_key
+from budgetfrontier.storage.uri_values import check_url
 from tests.storage.repair.damaging import Change, Damage, damaging, each
 from tests.support import on_disk, one, pages
 

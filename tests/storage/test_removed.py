@@ -1,27 +1,22 @@
-"""The files of what was deleted: their blocks, which of them are needed, what a copy, a check and a repair do."""
+"""The table of what was deleted: which of it is needed, and what a copy, a check and a repair do with it."""
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.engine.commands import runner
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import CorruptFrontier, FrontierError
-from budgetfrontier.storage import backup, removed
-from budgetfrontier.storage.damage import Damage
-from budgetfrontier.storage.removed import Block, Kept, Look, encode_block, read_block
+from budgetfrontier.storage import backup, keys, removed
+from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.removed import Block, Kept, Look
 from budgetfrontier.storage.repair.repair_steps import repair
 from budgetfrontier.storage.verify import verify
+from tests.storage.repair.damaging import Damage, damaging
 from tests.support import on_disk, pages
-
-BLOCKS = [
-    Block("pending", [Look(1, "a.test", False, False, 3)], [(b"key", b"value"), (b"other", b"")]),
-    Block("dead", [], [(b"\0" * 8, b"letter")]),
-]
 
 
 @pytest.fixture
@@ -35,9 +30,10 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "frontier"
 
 
-def the_file(path: Path) -> Path:
-    (found,) = removed.files(path).values()
-    return found
+def kept(path: Path) -> list[int]:
+    """The audit entries of which something can be put back."""
+    with Reader(path) as reader, reader.view() as view:
+        return [one.entry for one in removed.needed(view)]
 
 
 def undone(path: Path) -> int:
@@ -48,33 +44,9 @@ def undone(path: Path) -> int:
         return f.summary().queued
 
 
-def test_a_block_is_read_as_it_was_written() -> None:
-    data = b"".join(map(encode_block, BLOCKS))
-    file = io.BytesIO(data + b"what was never committed")
-    first, at = read_block(file, 0, len(data))
-    second, end = read_block(file, at, len(data))
-    assert ([first, second], end) == (BLOCKS, len(data))
-
-
-def test_a_block_with_any_byte_changed_or_missing_is_damage() -> None:
-    data = encode_block(BLOCKS[0])
-    for at in range(len(data)):
-        changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-        for bad in changed, data[:at]:
-            with pytest.raises(Damage):
-                read_block(io.BytesIO(bad), 0, len(bad))
-
-
-def test_other_names_are_no_files_of_these(tmp_path: Path) -> None:
-    (tmp_path / "removed").mkdir()
-    for name in "6.deleted", "notes.txt", "x.deleted", ".deleted", "7.deleted.old":
-        (tmp_path / "removed" / name).touch()
-    assert removed.files(tmp_path).keys() == {6}
-
-
 def test_an_effect_of_another_version_has_kept_nothing() -> None:
     assert removed.kept({"kept": "somewhere else"}) is None
-    assert removed.kept({"kept": {"file": 3, "bytes": 9}}) == Kept(3, 9)
+    assert removed.kept({"kept": {"number": 3, "bytes": 9}}) == Kept(3, 9)
 
 
 def test_what_was_undone_or_discarded_is_not_needed(path: Path) -> None:
@@ -82,83 +54,79 @@ def test_what_was_undone_or_discarded_is_not_needed(path: Path) -> None:
         f.delete(queue="c.test")
         f.undo(1)
         f.commit()
-        with Reader(path) as reader, reader.view() as view:
-            assert [number for number, _ in removed.needed(view)] == [2]
-        assert removed.files(path).keys() == {2}
+        assert kept(path) == [2]
         f.internals.discard(2)
         f.commit()
-        with Reader(path) as reader, reader.view() as view:
-            assert list(removed.needed(view)) == []
-        assert removed.files(path) == {}
+        f.check()
+        assert kept(path) == []
+        with Reader(path) as reader:
+            assert reader.report().removed == 0
         with pytest.raises(FrontierError, match="has discarded what was kept"):
             f.undo(2)
 
 
-def test_a_backup_has_what_can_be_undone_and_a_compact_frontier_keeps_it(path: Path, tmp_path: Path) -> None:
-    the_file(path).with_name("99.deleted").write_bytes(b"not needed")
+def test_a_backup_and_a_compact_frontier_have_what_can_be_undone(path: Path, tmp_path: Path) -> None:
     with Reader(path) as reader:
+        assert reader.report().removed == reader.audit()[0].effect["kept"]["bytes"] > 0
         reader.backup(tmp_path / "copy")
-    assert removed.files(tmp_path / "copy").keys() == {1}
     verify(tmp_path / "copy")
     backup.compact(path)
     assert undone(path) == undone(tmp_path / "copy") == 9
 
 
-def test_a_backup_has_what_is_undone_while_it_is_made(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy_removed = removed.copy_removed
-
-    with Frontier.open(path) as f, Reader(path) as reader:
-
-        def late(*args: Any) -> None:
-            f.undo(1)
-            f.commit()
-            assert removed.files(path) == {}
-            copy_removed(*args)
-
-        monkeypatch.setattr("budgetfrontier.storage.reader.copy_removed", late)
-        reader.backup(tmp_path / "copy")
-    assert undone(tmp_path / "copy") == 9
+BAD = {
+    "another table": Block("queues", [], [(b"1234", b"\xc0")]),
+    "an unknown table": Block("leases", [], [(b"1" * 8, b"")]),
+    "no queue": Block("pending", [], [(bytes(21), b"\xff/")]),
+    "no URL": Block("pending", [Look(0, "a.test", False)], [(bytes(21), b"\xff")]),
+    "a rank": Block("pending", [Look(0, "a.test", False)], [(bytes(9), b"\xff/")]),
+    "no row": Block("future", [Look(0, "a.test", False)], [(bytes(16), b"\xff/")]),
+    "no letter": Block("dead", [], [(bytes(8), b"")]),
+    "no fingerprint": Block("seen", [], [(bytes(8), b"")]),
+    "a value": Block("seen", [], [(bytes(16), b"x")]),
+    "no URL row": Block("urls", [], [(bytes(16), b"x")]),
+}
 
 
-def test_a_backup_without_the_file_says_so(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    the_file(path).unlink()
-    (path / "removed" / "5.deleted").touch()
-    with Reader(path) as reader:
-        reader.backup(tmp_path / "copy")
-    assert "1.deleted is not in the copy" in caplog.text
-
-
-@pytest.mark.parametrize("what", ["missing", "damaged", "short"])
-def test_a_file_that_cannot_be_read_is_told_and_repaired(path: Path, what: str) -> None:
+@pytest.mark.parametrize("what", [*BAD, "no block", "lost", "not ours"])
+def test_what_cannot_be_put_back_is_told_and_repaired(path: Path, what: str) -> None:
     verify(path)
-    file = the_file(path)
-    data = file.read_bytes()
-    _, second = read_block(io.BytesIO(data), 0, len(data))
-    if what == "missing":
-        file.unlink()
-    else:
-        file.write_bytes(data[: second + 9] + (b"" if what == "short" else bytes(len(data) - second - 9)))
-    with pytest.raises(CorruptFrontier, match=r"removed/1\.deleted: what audit entry 1 has deleted cannot be put back"):
+
+    def spoil(damage: Damage) -> None:
+        blocks = damage.items(keys.REMOVED)
+        assert len(blocks) == 3
+        if what == "lost":
+            damage.delete(keys.REMOVED, blocks[1][0])
+        elif what == "not ours":
+            damage.put(keys.REMOVED, keys.removed.pack(9, 0), blocks[0][1])
+        else:
+            damage.put(keys.REMOVED, blocks[1][0], encode(BAD[what]) if what in BAD else b"\xc1")
+
+    with damaging(path) as damage:
+        spoil(damage)
+    with pytest.raises(CorruptFrontier, match="removed"):
         verify(path)
-    with Frontier.open(path) as f:
-        with pytest.raises(FrontierError, match=r"cannot be read: .*1\.deleted"):
-            f.undo(1)
-        assert f.summary().queued == 3
     done = repair(path)
-    assert any("cannot be put back" in line for line in done.first_changes)
+    assert any("`undo`" in line or "removed" in line for line in done.first_changes)
+    assert done.set_aside == (what != "lost")
     verify(path)
-    if what == "missing":
-        with Frontier.open(path) as f, pytest.raises(FrontierError, match="not kept"):
-            f.undo(1)
-    else:
-        assert undone(path) == 3 + 2
+    assert undone(path) == (9 if what == "not ours" else 7)
 
 
-def test_a_command_in_progress_is_repaired_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+def test_a_lost_audit_entry_takes_what_it_has_kept_along(path: Path) -> None:
+    with damaging(path) as damage:
+        damage.delete(keys.AUDIT, keys.u64.pack(1))
+    with pytest.raises(CorruptFrontier, match="of no command that can be undone"):
+        verify(path)
+    assert repair(path).set_aside == 3
+    verify(path)
+    with Frontier.open(path) as f:
+        f.check()
 
+
+def test_a_command_in_progress_is_repaired_with_what_it_has_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runner, "STEP", 2)
     path = tmp_path / "frontier"
     with on_disk(tmp_path, hold_queues=True) as f:
@@ -168,7 +136,8 @@ def test_a_command_in_progress_is_repaired_with_its_file(tmp_path: Path, monkeyp
         box.close()
         f.commit()
     verify(path)
-    the_file(path).unlink()
+    with damaging(path) as damage:
+        damage.delete(keys.REMOVED, keys.removed.pack(1, 0))
     with pytest.raises(CorruptFrontier, match="the command in progress"):
         verify(path)
     repair(path)
@@ -179,4 +148,25 @@ def test_a_command_in_progress_is_repaired_with_its_file(tmp_path: Path, monkeyp
         assert f.audit(limit=1)[0].effect["deleted"] == 6
         f.undo(f.audit(limit=1)[0].id)
         assert f.summary().queued == 4
+        f.check()
+
+
+@pytest.mark.parametrize("op", ["undo", "discard"])
+def test_a_part_of_what_an_undo_in_progress_takes_out_may_be_gone(
+    path: Path, monkeypatch: pytest.MonkeyPatch, op: str
+) -> None:
+    with Frontier.open(path) as f:
+        box = Mailbox(path)
+        box.post(Command(op, {"id": 1, "force": True} if op == "undo" else {"id": 1}, "", ""))
+        box.close()
+        f.commit()
+        f.check()
+    verify(path)
+    with Reader(path) as reader:
+        assert reader.in_progress() is not None
+    assert not repair(path).first_changes
+    with Frontier.open(path) as f:
+        for _ in range(9):
+            f.commit()
+        assert (f.summary().queued, kept(path)) == (9 if op == "undo" else 3, [])
         f.check()

@@ -87,13 +87,12 @@ def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int
     """Return the next dead letters of these ids, or of all, that are chosen, and whether they are the last."""
     ids, at, dead_letters = args.get("ids"), progress.at[0], kernel.tables.dead_letters
     if ids is None:
-        found = dead_letters.after(at, limit)
-        done = len(found) < limit or found[-1][0] >= upto
+        found, more = dead_letters.after(at, limit)
+        done = not more or found[-1][0] >= upto
         progress.at[0] = found[-1][0] + 1 if found else at
     else:  # here `at` counts those of the list
-        part = ids[at : at + limit]
-        found = dead_letters.numbered(part, upto)
-        progress.at[0] = at + len(part)
+        found, count = dead_letters.numbered(ids[at : at + limit], upto)
+        progress.at[0] = at + count
         done = progress.at[0] == len(ids)
     chosen = ChosenLetters(args)
     return [(n, row) for n, row in found if n <= upto and chosen.test(row)], done
@@ -127,7 +126,7 @@ def drop(
     """Drop the next dead letters; return whether these were the last. Unless for good, `undo` can put them back."""
     found, done = _letters(kernel, args, progress, upto, limit)
     if found and not args.get("for_good"):
-        kernel.tables.removed.keep(progress.effect, [(keys.DEAD, dict.fromkeys(keys.u64.pack(n) for n, _ in found))])
+        kernel.tables.removed.keep(progress.effect, keys.DEAD, dict.fromkeys(keys.u64.pack(n) for n, _ in found))
     for number, _ in found:
         kernel.tables.dead_letters.remove(number)
     _count(progress, "dropped", found)

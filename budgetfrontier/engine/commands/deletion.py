@@ -2,8 +2,8 @@
 
 It makes one pass over the URIs scheduled for later, then one over the pending URIs of the queues that match. During the
 first pass, no URI leaves that table, so that none moves past it. URIs that arrive after the command stay. Nothing is
-charged; `rules.queue_states.after_deletion` decides where an emptied queue goes. Each step first writes its records to
-the file of the command, from which `undo` puts them back.
+charged; `rules.queue_states.after_deletion` decides where an emptied queue goes. Each step first copies its records to
+the table `removed`, from which `undo` puts them back.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ LATER, PENDING = range(2)
 """The position of a deletion: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""
 
 _SLOW = 100  # the number of URIs looked at in the time of one that a pattern gave up on
+_LARGE = 1 << 14  # bytes of a URI that counts as two: a step deletes 8 MiB at the most
 _BEHIND = b"\xff" * (keys.pending.size - keys.u32.size)  # with a queue's id in front: a key behind all its URIs
 
 LookUp = Callable[[int], QueueRecord]
@@ -61,6 +62,8 @@ class Chosen:
         texts = [args.get("pattern"), match.text.removeprefix("regex:") if match and match.kind == "regex" else None]
         self._patterns = [Pattern(text, timeless=bool(args.get("timeless"))) for text in texts if text]
         self._match = None if self._of_queue or (match and match.kind == "regex") else match
+        self.bytes = 0
+        """Of the records of URIs that were tested."""
         self.only: tuple[str, ...] | None = None
         """The keys of the queues, if they are named in full."""
         if self._glob is not None and not may_select_several(self._glob):
@@ -81,6 +84,7 @@ class Chosen:
 
     def uri(self, value: bytes, name: str) -> bool:
         """Return whether the URI of a record of such a queue matches."""
+        self.bytes += len(value)
         if not self._patterns and self._match is None:
             return True
         url = expand(short_url(value), name)
@@ -143,7 +147,7 @@ def _part(found: Iterator[Taken], chosen: Chosen, limit: int) -> tuple[list[Take
     part: list[Taken] = []
     for one in found:
         part.append(one)
-        if len(part) + _SLOW * chosen.given_up >= limit:
+        if len(part) + _SLOW * chosen.given_up + chosen.bytes // _LARGE >= limit:
             return part, True
     return part, False
 
@@ -206,23 +210,22 @@ def _go_on_to_pending(progress: Progress) -> None:
 
 
 def _keep(kernel: Kernel, later: Iterable[Taken], pending: Iterable[Taken], progress: Progress) -> None:
-    """Write the records that a step is about to delete to the file of the command. Raises FrontierError."""
-    look = kernel.tables.queues.look
-    records: list[tuple[str, dict[bytes, Look | None]]] = []
+    """Keep the records that a step is about to delete; behind them, the rows of their URLs."""
+    look, keep = kernel.tables.queues.look, kernel.tables.removed.keep
     for table, part in (keys.FUTURE, later), (keys.PENDING, pending):
         taken = {key: queue_id for key, queue_id in part if queue_id is not None}
         looks = {
             queue_id: look_after(look(queue_id), count if table == keys.PENDING else None)
             for queue_id, count in Counter(taken.values()).items()
         }
-        records.append((table, {key: looks[queue_id] for key, queue_id in taken.items()}))
-    kernel.tables.removed.keep(progress.effect, [*records, (keys.URLS, _rows(kernel, later, pending))])
+        keep(progress.effect, table, {key: looks[queue_id] for key, queue_id in taken.items()})
+    keep(progress.effect, keys.URLS, _rows(kernel, later, pending))
 
 
 def _rows(kernel: Kernel, later: Iterable[Taken], pending: Iterable[Taken]) -> dict[bytes, Look | None]:
-    """Return the fingerprints of the URL rows that a step deletes with their records; behind these, in the file."""
+    """Return the fingerprints of the URL rows that a step deletes with their records."""
     tables = kernel.tables
-    if tables.urls is None or tables.env.memory:
+    if tables.urls is None:
         return {}
     places = [(place_in_future(id, key), tables.future.value(key)) for key, id in later if id is not None]
     places += [(key, tables.pending.value(key)) for key, queue_id in pending if queue_id is not None]

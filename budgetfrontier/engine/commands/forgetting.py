@@ -1,9 +1,9 @@
 """The forgetting of URLs that wait for nothing, in steps, so that they may be scheduled again.
 
 A frontier that keeps its URLs is asked for those that match; any other knows fingerprints alone, so that a command
-brings the URLs: its first step looks through their queues for those that wait. The rows of forgotten URLs are kept
-in the file of the command for `undo`. `Progress.at` is the last fingerprint; or the number of URLs that were processed,
-and the fingerprints of those that wait.
+brings the URLs: its first step looks through their queues for those that wait. What is forgotten is kept for `undo`.
+`Progress.at` is the last fingerprint; or the number of URLs that were processed, and the fingerprints of those that
+wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from budgetfrontier.rules.duplicates import objection_to_forgetting
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import Progress, UrlRow, decode_url
-from budgetfrontier.storage.removed import Look
+from budgetfrontier.storage.removed import UNRECORDED
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.storage.url_search import recognizer, waiting_among
 from budgetfrontier.storage.view import View
@@ -64,10 +64,11 @@ def step(
     else:
         found, done = _matching(kernel, args, progress, limit)
     if not args.get("for_good"):
-        look = kernel.tables.queues.look
-        rows: dict[bytes, Look | None]
-        rows = {fingerprint: look_after(look(row.queue), None) for fingerprint, row in found.items() if row}
-        kernel.tables.removed.keep(progress.effect, [(keys.SEEN, dict.fromkeys(found)), (keys.URLS, rows)])
+        look, keep = kernel.tables.queues.look, kernel.tables.removed.keep
+        seen = {each: b"" if admitter.is_seen(each) else UNRECORDED for each in found}
+        keep(progress.effect, keys.SEEN, dict.fromkeys(found), instead=seen)
+        rows = {each: look_after(look(row.queue), None) for each, row in found.items() if row}
+        keep(progress.effect, keys.URLS, rows)
     for fingerprint, row in found.items():
         if row is not None and kernel.tables.urls is not None:
             completed = kernel.tables.queues.look(row.queue).completed

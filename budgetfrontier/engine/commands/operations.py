@@ -63,7 +63,6 @@ Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]
 OPERATIONS: dict[str, Operation] = {
     "adjust": adjustment.adjust,
     "withdraw": adjustment.withdraw,
-    "discard": undo.discard,
     "pause": _crawl_state(_pause),
     "resume": _crawl_state(_resume),
     "terminate": _crawl_state(_terminate),
@@ -90,6 +89,7 @@ STEPWISE: dict[str, Stepwise] = {
     "drop": Stepwise(dead_letters.start_drop, dead_letters.drop),
     "forget": Stepwise(forgetting.start, forgetting.step),
     "undo": Stepwise(undo.start, undo.step),
+    "discard": Stepwise(undo.start, undo.discard),
     **{op: Stepwise(queue_commands.start, step) for op, step in queue_commands.STEPS.items()},
 }
 

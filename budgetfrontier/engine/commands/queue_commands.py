@@ -1,7 +1,7 @@
 """The commands that change queues: the one that they name, at once, or all that they select, in steps.
 
 A selected queue is changed as it is when the step comes to it; queues that are created after the command has begun are
-left out. How each queue was, and how the command left it, is kept in the file of the command for `undo`.
+left out. How each queue was, and how the command left it, is kept for `undo`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import isfinite
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine import arguments
@@ -26,7 +24,9 @@ from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.rules.undoing import PACING, RETIRING
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import Progress
+from budgetfrontier.storage.removed import ChangedQueue
 
 Look = dict[str, Any]
 Change = Callable[[Kernel, QueueRecord, dict[str, Any], float], None]
@@ -34,17 +34,6 @@ Change = Callable[[Kernel, QueueRecord, dict[str, Any], float], None]
 _LONGEST_INTERVAL = (1 << 32) - 1
 """The most seconds that 32 bits hold."""
 _PASSED = 10  # queues that are passed over in the time in which one is changed, or less
-
-
-class ChangedQueue(NamedTuple):
-    """A queue that a command has changed, as it is kept for `undo`."""
-
-    queue: str
-    before: Look
-    after: Look
-
-
-decode_changed: Callable[[bytes], ChangedQueue] = msgspec.msgpack.Decoder(ChangedQueue).decode
 
 
 def check_paced(kernel: Kernel) -> None:
@@ -123,15 +112,15 @@ def step(
         progress.at[1] = kernel.counters.queue_id
     at, last = progress.at
     found, progress.at[0] = _next(kernel, args, at, last, limit)
-    changed = []
+    changed: dict[bytes, bytes] = {}
     for queue in kernel.tables.queues.each(found):
         before = look_at_queue(queue)
         CHANGES[op](kernel, queue, args, now)
         after = look_at_queue(queue)
         if count(progress.effect, queue, before, after):
-            changed.append((queue.id, ChangedQueue(queue.queue, before, after)))
+            changed[keys.u32.pack(queue.id)] = encode(ChangedQueue(queue.queue, before, after))
     if not args.get("for_good"):
-        _keep(op, kernel, changed, progress, now)
+        kernel.tables.removed.keep(progress.effect, keys.QUEUES, dict.fromkeys(changed), instead=changed)
     return bool(progress.at[0] > last)
 
 
@@ -153,17 +142,6 @@ def _next(kernel: Kernel, args: dict[str, Any], at: int, upto: int, limit: int) 
         if len(found) == limit or passed == limit * _PASSED:
             return found, queue_id + 1
     return found, upto + 1
-
-
-def _keep(op: str, kernel: Kernel, changed: list[tuple[int, ChangedQueue]], progress: Progress, now: float) -> None:
-    """Keep the queues that a step has changed for `undo`. If that fails, change them back. Raises FrontierError."""
-    values = {keys.u32.pack(queue_id): msgspec.msgpack.encode(one) for queue_id, one in changed}
-    try:
-        kernel.tables.removed.keep(progress.effect, [(keys.QUEUES, dict.fromkeys(values))], values=values)
-    except FrontierError:
-        for queue_id, one in reversed(changed):
-            restore(op, kernel, kernel.tables.queues.get(queue_id), one.before, one.after, now)
-        raise
 
 
 def restore(op: str, kernel: Kernel, queue: QueueRecord, before: Look, after: Look, now: float) -> None:

@@ -1,16 +1,15 @@
-"""The undoing of `delete` and of `drop`: deleted records return from their file, in steps.
+"""The undoing of `delete`, `drop` and `forget`: what they have kept returns to its tables, in steps.
 
-It makes one pass over the file to check it and to find queues that have changed since, and one to put all back: under
-their old keys, with their tries and costs, past `seen` and limits. Nothing is charged, and nothing counts as scheduled.
-`Progress.at` is the pass, the offset in the file, and the last queue: its look in the first pass, as a deletion may
-have left it in a later block, its id in the second. Until the end, `source` in the effect is the file and the part of
-it that is back, so that another undo can continue one that fails halfway.
+It makes one pass over the blocks to find queues that have changed since, and one that takes each block out and puts its
+records back: under their old keys, with their tries and costs, past `seen` and limits. Nothing is charged, and nothing
+counts as scheduled. `Progress.at` is the pass, the next block of the first one, and the last queue: its look in the
+first pass, as a deletion may have left it in a later block, its id in the second. If it fails halfway, the other blocks
+stay, so that another undo can continue it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,9 +24,9 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.undoing import command_of
-from budgetfrontier.storage import keys
+from budgetfrontier.storage import keys, removed
 from budgetfrontier.storage.records import AuditEntry, Progress, decode_future, decode_url
-from budgetfrontier.storage.removed import FOLDER, Block, Kept, Look, convert_kept, kept, read_kept
+from budgetfrontier.storage.removed import UNRECORDED, Block, Kept, Look, convert_kept, kept
 from budgetfrontier.storage.view import View
 
 CHECKING, PLACING = range(2)
@@ -36,7 +35,6 @@ NAMED = 1000
 """The most queues that a dry run names; it counts them all."""
 _CHECKED = 20  # URIs that are checked in the time in which one is placed, or less
 _look: Callable[[Any], Look] = converter(Look)
-_AT_ONCE = 4 << 20  # bytes of the file that are in memory
 
 
 def kept_by(entry: AuditEntry, command: str) -> Kept:
@@ -47,63 +45,35 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
         raise FrontierError(f"{entry.id} has put back what was deleted; to delete it again, {again} again")
     if found is None:
         done = next((entry.effect[name] for name in ("deleted", "dropped", "forgotten") if name in entry.effect), 0)
-        why = "was for good, or in memory: what it has deleted was not kept" if done else "has deleted nothing"
+        why = "was for good: what it has deleted was not kept" if done else "has deleted nothing"
         raise FrontierError(f"{entry.id}, {command}, cannot be undone: it {why}")
     return found
 
 
-def start(view: View, entry: AuditEntry, found: Kept, *, force: bool) -> Progress:
+def start(entry: AuditEntry, found: Kept, *, force: bool) -> Progress:
     """Return the progress of an undo that begins, or that continues one which has failed halfway."""
-    at = 0
-    for later in view.newest_commands():
-        if later.id <= entry.id or at:
-            break
-        if later.command == "undo" and later.error and later.args.get("id") == entry.id:
-            at = int(later.effect.get("source", {}).get("upto", 0))
-    source = {**msgspec.to_builtins(found), "upto": at}
-    effect = {"command": command_of(entry.command, entry.effect), "returned": 0, "queues": 0, "source": source}
-    return Progress([PLACING if force else CHECKING, at, None], effect)
+    effect = {"command": command_of(entry.command, entry.effect), "returned": 0, "queues": 0}
+    return Progress([PLACING if force else CHECKING, 0, None], effect | {"source": msgspec.to_builtins(found)})
 
 
 def step(kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, limit: int, now: float) -> bool:
     """Check, or put back, the next records; return whether these were the last. O(limit)."""
-    source = progress.effect["source"]
-    found = convert_kept(source)
-    checking = progress.at[0] == CHECKING
-    blocks, at = _blocks(kernel, found, progress.at[1], limit * _CHECKED if checking else limit)
-    if checking:
+    number, table = convert_kept(progress.effect["source"]).number, kernel.tables.removed
+    if progress.at[0] == CHECKING:
+        blocks, following = table.read(number, progress.at[1], limit * _CHECKED)
         for block in blocks:
             _check(kernel, int(args["id"]), block, progress)
-        if at == found.bytes:
+        progress.at[1] = following
+        if following is None:
             _refuse_changed(kernel, int(args["id"]), progress.at[2])
-            at, progress.at[0], progress.at[2] = source["upto"], PLACING, None
-        progress.at[1] = at
+            progress.at = [PLACING, None, None]
         return False
+    blocks, _ = table.read(number, 0, limit)
     _place(kernel, admitter, blocks, progress, now)
-    progress.at[1] = source["upto"] = at
-    if at < found.bytes:
-        return False
-    kernel.tables.removed.unneeded(found)
-    del progress.effect["source"]
-    return True
-
-
-def discard(kernel: Kernel, entry: AuditEntry, command: str) -> dict[str, Any]:
-    """Remove the records that a command has kept; return the effect."""
-    found = kept_by(entry, command)
-    kernel.tables.removed.unneeded(found)
-    return {"command": command, "bytes": found.bytes}
-
-
-def _blocks(kernel: Kernel, found: Kept, at: int, limit: int) -> tuple[list[Block], int]:
-    """Return the next blocks, with about so many records, and the offset behind them."""
-    blocks: list[Block] = []
-    begin = at
-    while at < found.bytes and limit > 0 and at - begin < _AT_ONCE:
-        block, at = kernel.tables.removed.read(found, at)
-        blocks.append(block)
-        limit -= len(block.records)
-    return blocks, at
+    done = table.remove(number, len(blocks))
+    if done:
+        del progress.effect["source"]
+    return done
 
 
 def _check(kernel: Kernel, number: int, block: Block, progress: Progress) -> None:
@@ -138,14 +108,13 @@ def _refusal(number: int, look: Look, why: str) -> FrontierError:
     )
 
 
-def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: bool) -> dict[str, Any]:
-    """Return the records to be put back from the file of a frontier at `path`, and their queues, as of the view.
+def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict[str, Any]:
+    """Return the records to be put back, and their queues, as of the view.
 
     `queues` and `changed` name at most NAMED queues, with their changes; their counts are of all. Raises
-    FrontierError as the undo would. O(file), and a look at each queue.
+    FrontierError as the undo would. O(records kept), and a look at each queue.
     """
-    found = kept_by(entry, command)
-    at, back = start(view, entry, found, force=force).at[1], 0
+    found, back = kept_by(entry, command), 0
     names: dict[str, str] = {}
     counts = {"queues": 0, "changed": 0}
     last: Look | None = None
@@ -163,8 +132,7 @@ def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: b
             if len(names) < NAMED:
                 names[look.name] = why
 
-    while at < found.bytes:
-        block, at = read_kept(path / FOLDER, found, at)
+    for block in removed.blocks(view, found.number):
         back += _returning(block, command)
         for look in _left(block):
             if last is not None and last.id != look.id:
@@ -216,7 +184,8 @@ def _place(kernel: Kernel, admitter: Admitter, blocks: list[Block], progress: Pr
                 found.append((block.table, 0, key, value, None))
     for table, queue_id, key, value, precedence in found:
         if table == keys.SEEN:
-            admitter.know(key)
+            if value != UNRECORDED:
+                admitter.know(key)
         else:
             _put_back(kernel, table, queue_id, key, value, precedence, now)
         if table == keys.PENDING and queue_id != progress.at[2]:

@@ -16,7 +16,7 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.operations import OPERATIONS, PREVIEWS, STEPWISE
 from budgetfrontier.engine.commands.scheduling import audited
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import FrontierError, PolicyError, StorageFull
+from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
 
@@ -128,7 +128,7 @@ class Runner:
         return True
 
     def _at_once(self, job: CommandRun, now: float) -> None:
-        begun, error, disk_full = job.begun, None, False
+        begun, error = job.begun, None
         operation = PREVIEWS.get(begun.op) or OPERATIONS.get(begun.op)
         if operation is None:
             known = sorted({*OPERATIONS, *STEPWISE})
@@ -137,20 +137,20 @@ class Runner:
             try:
                 job.progress.effect = operation(self._kernel, begun.args, now)
             except FrontierError as e:
-                error, disk_full = str(e), isinstance(e, StorageFull)
-        self._end(job, now, error, disk_full=disk_full)
+                error = str(e)
+        self._end(job, now, error)
 
     def _go_on(self, job: CommandRun, now: float) -> None:
-        kernel, begun, error, disk_full = self._kernel, job.begun, None, False
+        kernel, begun, error = self._kernel, job.begun, None
         try:
             done = STEPWISE[begun.op].step(kernel, self._admitter, begun.args, job.progress, begun.upto, STEP, now)
         except PolicyError as e:
             job.failure = e if job is not self.job else _failed_halfway(e)
             done, error = True, str(job.failure)
         except FrontierError as e:
-            done, error, disk_full = True, str(e), isinstance(e, StorageFull)
+            done, error = True, str(e)
         if done:
-            self._end(job, now, error, disk_full=disk_full)
+            self._end(job, now, error)
             return
         txn, table = kernel.tables.env.txn, kernel.tables.env.db[keys.META]
         if job is not self.job:
@@ -163,7 +163,7 @@ class Runner:
         self._kernel.underway = True
         self._kernel.tables.future.held = job.begun.op == "delete" and job.progress.at[0] == deletion.LATER
 
-    def _end(self, job: CommandRun, now: float, error: str | None, *, disk_full: bool = False) -> None:
+    def _end(self, job: CommandRun, now: float, error: str | None) -> None:
         kernel, begun = self._kernel, job.begun
         counters = kernel.counters
         effect: dict[str, Any] = {} if error and job is not self.job else job.progress.effect
@@ -178,9 +178,8 @@ class Runner:
         args = audited(begun.args) if begun.op in STEPWISE and not error else begun.args
         args = {name: value for name, value in args.items() if name not in IN_EFFECT}
         job.entry = AuditEntry(
-            0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number, line=begun.line,
-            disk_full=disk_full,
-        )  # fmt: skip
+            0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number, line=begun.line
+        )
         if begun.number or not (begun.op in PREVIEWS and begun.args.get("dry_run")):
             kernel.tables.audit.record(job.entry)
 

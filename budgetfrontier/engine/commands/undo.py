@@ -39,7 +39,7 @@ def check(args: dict[str, Any]) -> None:
 
 
 def start(args: dict[str, Any]) -> Progress:
-    """Return the progress of an undo that begins."""
+    """Return the progress of an undo, or of a `discard`, that begins."""
     return Progress([], {})
 
 
@@ -50,14 +50,14 @@ def step(
 
     Raises FrontierError; in the first step nothing has changed then. Returns whether this was the last step.
     """
-    if not progress.at:
+    if not progress.effect:
         view = kernel.tables.env.view()
         entry, command = find(view, int(args["id"]), "undo")
         force = bool(args.get("force"))
         if entry.command == "bury":
             begun = undo_bury.start()
         elif command in DELETING | BURYING:
-            begun = restoring.start(view, entry, restoring.kept_by(entry, command), force=force)
+            begun = restoring.start(entry, restoring.kept_by(entry, command), force=force)
         elif is_of_many(entry, command):
             begun = undo_queues.start(entry, command)
         else:
@@ -73,9 +73,20 @@ def step(
     return undo_bury.step(kernel, admitter, buried, progress, limit, force=bool(args.get("force")))
 
 
-def discard(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Remove the deleted records kept by the command of an audit entry. Raises FrontierError."""
-    return restoring.discard(kernel, *find(kernel.tables.env.view(), int(args["id"]), "discard"))
+def discard(
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Remove the next blocks of what the command of an audit entry has kept; return whether these were the last.
+
+    Raises FrontierError; in the first step nothing has changed then. O(limit).
+    """
+    entry, command = find(kernel.tables.env.view(), int(args["id"]), "discard")
+    if not progress.effect:
+        progress.effect = {"command": command, "bytes": 0}
+    number, before = restoring.kept_by(entry, command).number, kernel.counters.removed
+    done = kernel.tables.removed.remove(number, limit)
+    progress.effect["bytes"] += before - kernel.counters.removed
+    return done
 
 
 def _at_once(kernel: Kernel, entry: AuditEntry, command: str, args: dict[str, Any], now: float) -> dict[str, Any]:

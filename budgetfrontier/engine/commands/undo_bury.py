@@ -1,6 +1,6 @@
 """The undoing of `bury`: the dead letters that it has added are removed, in steps.
 
-They are written to the file of the undo first, as in a deletion, so that this undo can be undone. One pass over the
+They are kept first, as in a deletion, so that this undo can be undone. One pass over the
 dead letters checks that all are still there, and one removes them, with their fingerprints and, in a frontier that
 keeps its URLs, with their rows: the URLs are unknown again. `Progress.at` is the pass, the next letter's number, and
 how many there were.
@@ -131,7 +131,8 @@ def _take(kernel: Kernel, admitter: Admitter, found: list[tuple[bytes, DeadRow]]
         if row is not None and row.created >= int(letter.time):  # not completed before, with `force`
             rows[fingerprint] = row
     urls: Records = {fingerprint: look_after(look(row.queue), None) for fingerprint, row in rows.items()}
-    tables.removed.keep(progress.effect, [(keys.DEAD, letters), (keys.SEEN, seen), (keys.URLS, urls)])
+    for table, records in (keys.DEAD, letters), (keys.SEEN, seen), (keys.URLS, urls):
+        tables.removed.keep(progress.effect, table, records)
     for key, _ in found:
         tables.dead_letters.remove(keys.u64.unpack(key)[0])
     for fingerprint in seen:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord
@@ -26,7 +25,17 @@ from budgetfrontier.engine.commands.undo_queues import aspect, differences
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
-from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of
+from budgetfrontier.rules.undoing import (
+    ADJUSTING,
+    BURYING,
+    DELETING,
+    ENDING,
+    PACING,
+    PAUSING,
+    RETIRING,
+    WAITING,
+    command_of,
+)
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.matching import disjoint, parse_match
 from budgetfrontier.settings.overrides import Override, compacted
@@ -165,12 +174,13 @@ def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, n
     return {"before": look_at_queue(queue), "after": look_at_queue(changed)}
 
 
-def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return the effect of an undo in the frontier at `path`. Raises FrontierError as the undo would."""
+def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Return the effect of an undo as of the view. Raises FrontierError as the undo would."""
     entry, command = find(view, int(args["id"]), "undo")
     begun = view.in_progress()
-    if begun is not None and begun[0].op == "undo" and int(begun[0].args["id"]) == entry.id:
-        raise FrontierError(f"{entry.id}, {command}, is being undone: that is in progress, and not done yet")
+    if begun is not None and begun[0].op in ENDING and int(begun[0].args["id"]) == entry.id:
+        what = "undone" if begun[0].op == "undo" else "discarded"
+        raise FrontierError(f"{entry.id}, {command}, is being {what}: that is in progress, and not done yet")
     why = f": {entry.reason}" if entry.reason else ""
     effect = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
     force = bool(args.get("force"))
@@ -184,7 +194,7 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
             "adjustments restored": [plain(one) for one in change.restore],
         }
     if is_of_many(entry, command):
-        return effect | undo_queues.preview(view, path, entry, command, force=force)
+        return effect | undo_queues.preview(view, entry, command, force=force)
     if command in RETIRING | WAITING | PACING:
         queue = check_queue(entry, command, view.find_queue(key_of(entry)), force=force)
         return effect | {"queue": queue.queue} | _restored(view, queue, entry, command, now)
@@ -200,5 +210,5 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
     if entry.command == "bury":
         return effect | undo_bury.preview(view, entry, force=force)
     if command in DELETING | BURYING:
-        return effect | restoring.preview(view, path, entry, command, force=force)
+        return effect | restoring.preview(view, entry, command, force=force)
     raise cannot(entry, command)

@@ -1,13 +1,12 @@
 """The undoing of a command on selected queues, in steps: each queue that has not changed since is as it was before.
 
 Those that have changed since stay as they are, unless the undo is forced: the undo keeps them, so that an undo of it
-with force restores them, too. `Progress.at` is the offset in the file.
+with force restores them, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,16 +14,16 @@ import msgspec
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import queue_commands
-from budgetfrontier.engine.commands.queue_commands import ChangedQueue, decode_changed
 from budgetfrontier.engine.commands.state_preview import look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.undoing import PACING, RETIRING
 from budgetfrontier.rules.wake_times import Waits
-from budgetfrontier.storage import keys
+from budgetfrontier.storage import keys, removed
+from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry, Progress
-from budgetfrontier.storage.removed import FOLDER, Kept, convert_kept, kept, read_kept
+from budgetfrontier.storage.removed import Block, ChangedQueue, Kept, convert_kept, decode_changed, kept
 from budgetfrontier.storage.view import View
 
 
@@ -38,15 +37,14 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
     if not entry.effect.get("changed"):
         raise FrontierError(f"{entry.id}, {command}, has changed nothing")
     raise FrontierError(
-        f"{entry.id}, {command}, cannot be undone: a crawl in partitions, or in memory, keeps nothing of commands on "
-        "many queues; give the opposite command with the same selection"
+        f"{entry.id}, {command}, cannot be undone: it was for good; give the opposite command with the same selection"
     )
 
 
 def start(entry: AuditEntry, command: str) -> Progress:
     """Return the progress of an undo that begins. Raises FrontierError if nothing was kept."""
     source = msgspec.to_builtins(kept_by(entry, command))
-    return Progress([0], {"command": command, "restored": 0, "left": 0, "queues": [], "changed": [], "of": source})
+    return Progress([], {"command": command, "restored": 0, "left": 0, "queues": [], "changed": [], "of": source})
 
 
 def aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
@@ -95,27 +93,24 @@ def step(kernel: Kernel, progress: Progress, limit: int, now: float, *, force: b
     """Undo the command on the next queues; return whether these were the last. O(limit). Raises FrontierError."""
     effect, queues = progress.effect, kernel.tables.queues
     found, command = convert_kept(effect["of"]), effect["command"]
-    changed: list[ChangedQueue] = []
-    while progress.at[0] < found.bytes and len(changed) < limit:
-        block, progress.at[0] = kernel.tables.removed.read(found, progress.at[0])
-        changed += [decode_changed(value) for _, value in block.records]
+    blocks, _ = kernel.tables.removed.read(found.number, 0, limit)
+    changed = list(_changed(blocks))
     restored: list[ChangedQueue] = []
     left: dict[bytes, bytes] = {}
     for queue, one in _there(queues.find, changed):
         if _count(effect, queue, one, command, force=force):
             restored.append(one)
         else:
-            left[keys.u32.pack(queue.id)] = msgspec.msgpack.encode(one)
-    kernel.tables.removed.keep(effect, [(keys.QUEUES, dict.fromkeys(left))], values=left)
+            left[keys.u32.pack(queue.id)] = encode(one)
+    kernel.tables.removed.keep(effect, keys.QUEUES, dict.fromkeys(left), instead=left)
     for queue, one in _there(queues.find, restored):
         queue_commands.restore(command, kernel, queue, one.before, one.after, now)
         if queues.overfull:
             queues.trim()
-    if progress.at[0] < found.bytes:
-        return False
-    kernel.tables.removed.unneeded(found)
-    del effect["of"]
-    return True
+    done = kernel.tables.removed.remove(found.number, len(blocks))
+    if done:
+        del effect["of"]
+    return done
 
 
 def _there(
@@ -142,17 +137,14 @@ def _count(effect: dict[str, Any], queue: QueueRecord, one: ChangedQueue, comman
     return True
 
 
-def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: bool) -> dict[str, Any]:
-    """Return the effect that an undo would have in the frontier at `path`. O(queues changed). Raises FrontierError."""
+def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict[str, Any]:
+    """Return the effect that an undo would have. O(queues changed). Raises FrontierError."""
     effect = start(entry, command).effect
     found = convert_kept(effect.pop("of"))
-    for queue, one in _there(view.find_queue, _changed(path, found)):
+    for queue, one in _there(view.find_queue, _changed(removed.blocks(view, found.number))):
         _count(effect, queue, one, command, force=force)
     return effect
 
 
-def _changed(path: Path, found: Kept) -> Iterator[ChangedQueue]:
-    at = 0
-    while at < found.bytes:
-        block, at = read_kept(path / FOLDER, found, at)
-        yield from map(decode_changed, (value for _, value in block.records))
+def _changed(blocks: Iterable[Block]) -> Iterator[ChangedQueue]:
+    return (decode_changed(value) for block in blocks for _, value in block.records)

@@ -34,6 +34,10 @@ class NewTables:
         self._uncommitted += 1
         return bool(self._txn.put(key, value, overwrite=overwrite, db=self._db[table]))
 
+    def delete(self, table: str, key: bytes) -> None:
+        """Delete a record."""
+        self._txn.delete(key, db=self._db[table])
+
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of a key, None if there is none."""
         return self._txn.get(key, db=self._db[table])

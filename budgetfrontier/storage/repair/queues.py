@@ -51,6 +51,8 @@ class Findings:
     ordinal: int = 0
     last_lease: int = 0
     last_audit: int = 0
+    removed: int = 0
+    """Bytes of what is kept for `undo`."""
     last_command: int = 0
     last_seed: int = 0
     seed_fates: Counter[str] = field(default_factory=Counter)
@@ -258,6 +260,7 @@ class QueueRebuild:
         totals.ordinal = max(totals.ordinal if 0 <= totals.ordinal <= LAST_ORDINAL else 0, self._findings.ordinal)
         totals.queue_id = max(totals.queue_id, max(self._findings.names, default=0))
         totals.epoch = max(totals.epoch, self._findings.last_lease >> keys.EPOCH_SHIFT)
+        totals.removed = self._findings.removed
         totals.audit = max(totals.audit, self._findings.last_audit)
         totals.command = max(totals.command, self._findings.last_command)
         totals.seeds = max(totals.seeds if 0 <= totals.seeds <= LAST_ORDINAL else 0, self._findings.last_seed)

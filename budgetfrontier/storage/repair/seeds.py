@@ -12,14 +12,13 @@ from budgetfrontier.rules.seeds import is_seed, origin_of
 from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.storage import keys, seed_list
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.invariants import check_url
 from budgetfrontier.storage.records import decode_future
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes
 from budgetfrontier.storage.repair.pages import Salvage
 from budgetfrontier.storage.repair.queues import LAST_ORDINAL, Findings
 from budgetfrontier.storage.seed_list import SeedRow, decode_seed
-from budgetfrontier.storage.uri_values import decode_uri
+from budgetfrontier.storage.uri_values import check_url, decode_uri
 
 
 class SeedRebuild:

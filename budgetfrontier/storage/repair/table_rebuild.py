@@ -27,9 +27,7 @@ from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import bloom_file, keys, meta, removed
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.invariants import check_url
 from budgetfrontier.storage.lmdb_env import check_schema
-from budgetfrontier.storage.recognition import FINGERPRINT
 from budgetfrontier.storage.records import (
     decode_answers,
     decode_audit,
@@ -55,8 +53,10 @@ from budgetfrontier.storage.repair.queues import LAST_EPOCH, LAST_ORDINAL, Findi
 from budgetfrontier.storage.repair.seeds import SeedRebuild
 from budgetfrontier.storage.repair.urls import UrlRebuild
 from budgetfrontier.storage.series import check_row
-from budgetfrontier.storage.uri_values import encode_uri, restore_uri, tries, with_tries
+from budgetfrontier.storage.uri_values import check_url, encode_uri, restore_uri, tries, with_tries
 
+_OF_COMMAND: dict[bytes, Callable[[bytes], Any]] = {b"command": decode_begun, b"progress": decode_progress}
+"""The records of the command in progress."""
 _NO_NAME = "\0"  # stands for an unknown queue key: a URL that contains it is relative to its queue
 
 
@@ -79,11 +79,17 @@ class TableRebuild:
         self._command: dict[bytes, bytes] = {}
         """The two records of the command in progress; one without the other is useless."""
         self._last_queue = 0
+        self._kept: Counter[int] = Counter()
+        """Bytes of what is kept for `undo`, by the numbers of commands; `_needed` are those that can be undone."""
+        self._needed: set[int] = set()
+        self._tried: set[int] = set()
+        """Audit entries of which an undo has begun, and has not ended."""
         self._moved: dict[bytes, bytes] = {}
         """New keys of pending records whose keys have changed, by the old ones."""
 
     def run(self, *, now: float) -> None:
         """Rebuild all tables, and commit."""
+        self._copy_removed()
         self._copy_meta()
         self._copy_seen()
         self._copy_hosts()
@@ -95,6 +101,7 @@ class TableRebuild:
         self._copy_dead()
         SeedRebuild(self._source, self._tables, self._findings, self._notes).run()
         self._copy_audit()
+        self._drop_unneeded()
         self._copy_runs()
         self._copy_series()
         self._copy_history()
@@ -144,8 +151,10 @@ class TableRebuild:
                     self._notes.note_change(f"meta: {key!r} is lost; open the frontier with the settings of its crawl")
         self._tables.put(keys.META, b"schema", str(keys.SCHEMA).encode())
         if len(self._command) == 2:
-            progress = decode_progress(self._command[b"progress"])
-            if self._cut_to_readable(progress.effect, "the command in progress"):
+            begun, progress = (decode(self._command[key]) for key, decode in _OF_COMMAND.items())
+            if begun.op in undoing.ENDING:
+                self._tried.add(int(begun.args["id"]))
+            if self._cut_to_readable(progress.effect, "the command in progress", is_whole=True):
                 self._command[b"progress"] = encode(progress)
             for key, value in self._command.items():
                 self._tables.put(keys.META, key, value)
@@ -184,7 +193,7 @@ class TableRebuild:
 
     def _copy_seen(self) -> None:
         for key, value in self._source.records(keys.SEEN):
-            if len(key) == FINGERPRINT and not value:
+            if len(key) == keys.FINGERPRINT and not value:
                 self._tables.put(keys.SEEN, key, b"")
             else:
                 self._set_aside(keys.SEEN, key, value, "not a fingerprint")
@@ -229,8 +238,8 @@ class TableRebuild:
             except (ValueError, struct.error) as e:
                 self._set_aside(keys.AUDIT, key, value, e)
                 continue
-            if entry.command in undoing.ENDING and not entry.error:
-                ended.add(int(entry.args["id"]))
+            if entry.command in undoing.ENDING:
+                (self._tried if entry.error else ended).add(int(entry.args["id"]))
             if removed.kept(entry.effect) is not None:
                 kept.append((number, key, value))
             else:
@@ -240,26 +249,49 @@ class TableRebuild:
                 self._findings.last_command = max(self._findings.last_command, entry.number)
         for number, key, value in kept:
             entry = decode_audit(value)
-            cut = number not in ended and self._cut_to_readable(entry.effect, f"audit entry {number}")
+            cut = number not in ended and self._cut_to_readable(
+                entry.effect, f"audit entry {number}", is_whole=number not in self._tried
+            )
             self._store(keys.AUDIT, key, encode(entry) if cut else value, (key, value))
 
-    def _cut_to_readable(self, effect: dict[str, Any], command: str) -> bool:
-        """Cut the kept records of a deletion to those that can be read; return whether they are fewer."""
+    def _cut_to_readable(self, effect: dict[str, Any], command: str, *, is_whole: bool) -> bool:
+        """Cut what a command has kept to what can be read of it; return whether that is less."""
         found = removed.kept(effect)
         if found is None:
             return False
-        size, why = removed.readable(self._path, found)
-        if not why:
+        self._needed.add(found.number)
+        there = self._kept[found.number]
+        if there == found.bytes or (there and not is_whole):
             return False
         self._notes.note_change(
-            f"{command}: {found.bytes - size:,} of {found.bytes:,} bytes that it has deleted cannot be put back, "
-            f"because of {removed.FOLDER}/{removed.file_name(found.file)}: {why}"
+            f"{command}: {found.bytes - there:,} of the {found.bytes:,} bytes that it has kept for `undo` are lost"
         )
-        if size:
-            effect["kept"]["bytes"] = size
+        if there:
+            effect["kept"]["bytes"] = there
         else:
             del effect["kept"]
         return True
+
+    def _copy_removed(self) -> None:
+        for key, value in self._source.records(keys.REMOVED):
+            try:
+                number, _ = keys.removed.unpack(key)
+                removed.check_block(removed.decode_block(value))
+            except Exception as e:  # a damaged record may cause any error
+                self._set_aside(keys.REMOVED, key, value, e)
+                continue
+            if self._store(keys.REMOVED, key, value, (key, value)):
+                self._kept[number] += len(value)
+
+    def _drop_unneeded(self) -> None:
+        """Set aside what is kept of no command that can be undone, such as one whose audit entry is lost."""
+        for number in self._kept.keys() - self._needed:
+            del self._kept[number]
+        for key, value in self._tables.records(keys.REMOVED):
+            if keys.removed.unpack(key)[0] not in self._needed:
+                self._set_aside(keys.REMOVED, key, value, "no command can be undone with it")
+                self._tables.delete(keys.REMOVED, key)
+        self._findings.removed = self._kept.total()
 
     def _copy_runs(self) -> None:
         for key, value in self._source.records(keys.RUNS):

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.invariants import check_url
 from budgetfrontier.storage.kept_places import future_key, place_in_future, waits_at
-from budgetfrontier.storage.recognition import FINGERPRINT
 from budgetfrontier.storage.records import UrlRow, decode_future, decode_url
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes
 from budgetfrontier.storage.repair.pages import Salvage
 from budgetfrontier.storage.repair.queues import Findings
-from budgetfrontier.storage.uri_values import decode_uri, expand, shorten
+from budgetfrontier.storage.uri_values import check_url, decode_uri, expand, shorten
 
 
 class UrlRebuild:
@@ -59,7 +57,7 @@ class UrlRebuild:
                 row = decode_url(value)
                 if self._fingerprint is None:
                     raise ValueError("this frontier keeps no URLs")
-                if len(key) != FINGERPRINT:
+                if len(key) != keys.FINGERPRINT:
                     raise ValueError("not a fingerprint")
                 row.queue = alias.get(row.queue, row.queue)
                 if row.queue not in self._findings.names:

@@ -78,7 +78,7 @@ def kept(reader: Reader, *, before: float) -> list[tuple[AuditEntry, int]]:
     from budgetfrontier.storage.removed import needed
 
     with reader.view() as view:
-        found = [(view.audit_entry(number), kept.bytes) for number, kept in needed(view) if number]
+        found = [(view.audit_entry(one.entry), one.kept.bytes) for one in needed(view) if one.entry]
     return [(entry, size) for entry, size in reversed(found) if entry is not None and entry.when <= before]
 
 

@@ -80,7 +80,7 @@ def register(commands: Commands) -> None:
         "undo a command by its audit entry",
         more="For adjust, adjust --remove, retire, unretire, snooze, wake, set-queue, pause, resume, undo of these, "
         "delete, dead-letters --drop, and the import of dead letters (bury). What was deleted returns to its place in "
-        "its queue, with its attempts counted; until then it takes space in JOB/frontier/removed. Dead letters that "
+        "its queue, with its attempts counted; until then it takes space in the frontier. Dead letters that "
         "were imported are dropped, their URLs are no longer known, and an undo of the undo brings them back. What has "
         "changed since is refused, unless with --force.",
     )
@@ -187,7 +187,7 @@ def _register_delete(commands: Commands) -> None:
         on_crawl(delete),
         "delete pending URIs by queue, state, pattern, or all of these",
         more="They still count as seen, and leased ones can be finished. --match is tested on each URI. They are "
-        "kept in JOB/frontier/removed for `undo`: about the bytes of their paths, and 25 for each.",
+        "kept in the frontier for `undo`: about the bytes of their paths, and 25 for each.",
     )
     add_job(parser, cluster=True)
     parser.add_argument("--queue", metavar="GLOB", help="only in queues whose key matches, such as *.example.org")

@@ -37,7 +37,7 @@ _ADVICE = re.compile("; restore a backup.*")  # of each line: --repair saves wha
 def verify(args: argparse.Namespace) -> None:
     """Check the last commit of a frontier; with --repair, repair it and check again."""
     from budgetfrontier.errors import CorruptFrontier, NotAFrontier
-    from budgetfrontier.storage.removed import size
+    from budgetfrontier.storage.reader import Reader
     from budgetfrontier.storage.verify import verify as check
 
     path = common.frontier_path(args.job)
@@ -52,7 +52,9 @@ def verify(args: argparse.Namespace) -> None:
         say(f"{path}: repaired")
     else:
         say(f"{path}: no damage found")
-        if kept := size(path):
+        with Reader(path) as reader, reader.view() as view:
+            kept = view.counters().removed
+        if kept:
             note(f"{kept:,} bytes of what was deleted are kept for `undo`; `removed` lists them")
 
 

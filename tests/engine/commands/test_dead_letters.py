@@ -36,7 +36,7 @@ def test_ids_are_taken_once_each_and_unknown_ones_are_passed_over(op: str) -> No
     with given_up("A", 3) as f:
         first, _, last = (letter.id for letter in f.dead_letters())
         entry = f.internals.apply(Command(op, {"ids": [last, first, first, -1, 10**9]}, "me", ""), number=1)
-        assert list(entry.effect.values()) == [2, ["a.test"]]
+        assert list(entry.effect.values())[:2] == [2, ["a.test"]]
         assert f.summary().dead == 1
         f.check()
 
@@ -46,6 +46,8 @@ def test_a_step_takes_so_many(op: str, word: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(runner, "STEP", 2)
     with given_up("AB", 3) as f:
         entry = f.internals.apply(Command(op, {"queue": "b.test"}, "me", ""), number=1)
+        assert ("kept" in entry.effect) == (op == "drop")
+        entry.effect.pop("kept", None)
         assert entry.effect == {word: 3, "of_queues": ["b.test"]}
         assert [letter.queue for letter in f.dead_letters()] == ["a.test"] * 3
         f.check()

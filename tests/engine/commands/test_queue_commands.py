@@ -85,7 +85,7 @@ def test_a_dry_run_shows_what_the_command_then_does_and_undo_takes_it_back(tmp_p
         f.check()
         f.commit()
         with Reader(tmp_path / "frontier") as reader, reader.view() as view:
-            would = undo_checks.preview(view, reader.path, {"id": entry.id}, START)
+            would = undo_checks.preview(view, {"id": entry.id}, START)
         assert (would["restored"], would["left"]) == (shown["changed"], 0)
         f.undo(entry.id)
         number, undone = f.audit(limit=1)[0].id, f.audit(limit=1)[0].effect
@@ -196,11 +196,11 @@ def test_wrong_selections_change_nothing(tmp_path: Path) -> None:
         assert look(f) == before
 
 
-def test_without_intervals_nothing_is_changed_and_in_memory_nothing_is_kept() -> None:
+def test_without_intervals_nothing_is_changed_and_for_good_nothing_is_kept() -> None:
     with memory() as f:
         f.schedule_many(pages("ab", 1))
         assert "keep_urls" in refused(f, "set_queue", match="*", interval=5)
-        entry = give(f, "retire", match="*")
+        entry = give(f, "retire", match="*", for_good=True)
         with pytest.raises(FrontierError, match=r"retire, cannot be undone.*give the opposite command"):
             f.undo(entry.id)
 

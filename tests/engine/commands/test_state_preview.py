@@ -77,7 +77,7 @@ def test_a_dry_run_shows_the_queue_as_the_command_and_its_undo_leave_it(
     assert (shown["before"], shown["after"]) == (entry.effect["before"], entry.effect["after"])
     if shown["before"] != shown["after"]:
         frontier.commit()
-        shown = tried(tmp_path, lambda view: preview(view, tmp_path / "frontier", {"id": entry.id}, START))
+        shown = tried(tmp_path, lambda view: preview(view, {"id": entry.id}, START))
         frontier.undo(entry.id)
         (undone,) = frontier.audit(limit=1)
         assert (shown["before"], shown["after"]) == (undone.effect["before"], undone.effect["after"])
@@ -100,7 +100,7 @@ def test_a_dry_run_shows_the_interval_and_the_limit_as_the_command_and_its_undo_
         assert (shown["before"], shown["after"]) == (entry.effect["before"], entry.effect["after"])
         if shown["before"] != shown["after"]:
             f.commit()
-            shown = tried(tmp_path, lambda view: preview(view, tmp_path / "frontier", {"id": entry.id}, START))
+            shown = tried(tmp_path, lambda view: preview(view, {"id": entry.id}, START))
             f.undo(entry.id)
             (undone,) = f.audit(limit=1)
             assert (shown["before"], shown["after"]) == (undone.effect["before"], undone.effect["after"])

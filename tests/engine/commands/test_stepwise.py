@@ -51,7 +51,7 @@ def post(path: Path, op: str, args: dict[str, Any] | None = None) -> int:
 
 def without_size(effect: dict[str, Any]) -> dict[str, Any]:
     """An effect without the bytes of what was kept for an undo: each step writes a block of it."""
-    return {name: value if name != "kept" else value["file"] for name, value in effect.items() if name != "bytes"}
+    return {name: value if name != "kept" else value["number"] for name, value in effect.items() if name != "bytes"}
 
 
 def look(frontier: Frontier, clock: ManualClock) -> dict[str, Any]:

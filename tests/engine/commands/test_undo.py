@@ -253,12 +253,12 @@ def test_an_operators_pause_holds_a_crawl_that_is_paused_at_its_finish_and_its_u
 def test_what_cannot_be_undone_says_why() -> None:
     with memory() as f:
         f.schedule_many(pages("A", 3))
-        f.delete(queue="a.test")
+        f.delete(queue="a.test", for_good=True)
         f.pause()
         f.pause()
         f.terminate()
         for number, why in [
-            (1, "in memory"),
+            (1, "was for good"),
             (2, "TERMINATED"),
             (3, "changed nothing"),
             (4, "cannot"),

@@ -15,11 +15,11 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.undo_checks import preview
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.audit_inverses import inverses
-from budgetfrontier.storage import keys, removed
+from budgetfrontier.storage import keys
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.testing import crash
-from tests.support import START, on_disk, pages, post
+from tests.support import START, kept_by, on_disk, pages, post
 
 GIVEN = pages("ab", 4)
 
@@ -50,7 +50,7 @@ def known(f: Frontier) -> dict[str, Any]:
 
 def dry_run(folder: Path, number: int, **options: Any) -> dict[str, Any]:
     with Reader(folder / "frontier") as reader, reader.view() as view:
-        return preview(view, folder / "frontier", {"id": number, **options}, START)
+        return preview(view, {"id": number, **options}, START)
 
 
 def inverses_of(f: Frontier) -> dict[int, str]:
@@ -80,7 +80,7 @@ def test_an_undo_leaves_no_trace_and_its_undo_brings_all_back(tmp_path: Path, ke
         with Reader(tmp_path / "frontier") as reader:
             reader.check()
             reader.backup(tmp_path / "copy" / "frontier")
-        assert removed.files(tmp_path / "copy" / "frontier").keys() == {2}
+        assert kept_by(tmp_path / "copy" / "frontier") == {2}
         assert dry_run(tmp_path, 2)["puts back"] == 7
         f.undo(2)
         assert known(f) == buried and inverses_of(f) == {1: "undo 1", 2: "", 3: ""}
@@ -93,7 +93,7 @@ def test_an_undo_leaves_no_trace_and_its_undo_brings_all_back(tmp_path: Path, ke
             with pytest.raises(FrontierError, match=why):
                 f.undo(number)
         f.commit()
-        assert removed.files(tmp_path / "frontier") == {}
+        assert kept_by(tmp_path / "frontier") == set()
         bury(f)
         assert known(f)[keys.SEEN] == buried[keys.SEEN]
 

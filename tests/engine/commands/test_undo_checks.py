@@ -29,7 +29,7 @@ def job(tmp_path: Path) -> Path:
 def tried(job: Path, number: int, *, force: bool = False) -> dict[str, Any]:
     """The dry run of an undo."""
     with Reader(job / "frontier") as reader, reader.view() as view:
-        return preview(view, job / "frontier", {"id": number, "force": force}, START)
+        return preview(view, {"id": number, "force": force}, START)
 
 
 def test_it_tells_what_would_come_back(job: Path) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import re
 import shutil
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,9 @@ from budgetfrontier import CrawlUri, Frontier, Settings
 from budgetfrontier.core.model import CrawlState, QueueRecord
 from budgetfrontier.engine.commands import deletion, operations, runner, state_preview
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.engine.removed_files import RemovedFiles
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.testing import crash
 from budgetfrontier.tools.cli import adjustments, common, revive, steer
-from budgetfrontier.tools.cli.exits import DISK_FULL
 from tests.support import in_progress, on_disk, pages, post, until
 from tests.tools.cli.conftest import Cli
 
@@ -489,33 +485,6 @@ def test_a_deletion_is_taken_back(job: Path, cli: Cli) -> None:
     assert "was discarded already, by " in cli("undo", job, number, "--discard").err
 
 
-@pytest.mark.parametrize("engine_runs", [False, True])
-@pytest.mark.parametrize(
-    "command", [("delete", "--queue", "snoozed.test"), ("dead-letters", "--drop", "all")], ids=lambda line: line[0]
-)
-def test_a_full_disk_has_its_exit_code(
-    stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], engine_runs: bool
-) -> None:
-    def no_room(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(RemovedFiles, "_write", no_room)
-    name, *options = command
-    if engine_runs:
-        with Frontier.open(stopped / "frontier") as frontier, ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(cli, name, stopped, *options)
-            while not answer.done():
-                frontier.lease(1)
-                frontier.commit()
-            found = answer.result()
-    else:
-        found = cli(name, stopped, *options)
-    assert found.code == DISK_FULL and "the disk is full; nothing more was changed" in found.err
-    assert look(stopped, "snoozed.test").queued == 2
-    with Reader(stopped / "frontier") as reader:
-        assert reader.summary().dead == 1
-
-
 def test_a_deletion_for_good_is_not(job: Path, cli: Cli) -> None:
     answer = cli("delete", job, "--queue", "*ped.test", "--for-good")
     assert (answer.code, answer.err) == (0, "")
@@ -829,7 +798,9 @@ def test_what_deletions_have_kept_is_listed_and_discarded_by_age(job: Path, cli:
     assert json.loads(cli("removed", job, "--format", "json").out) == []
     cli("delete", job, "--queue", "*ped.test", "--who", "eve", "--reason", "a trap")
     cli("dead-letters", job, "--drop", "all")
-    number, size = newest(job).id, sum(file.stat().st_size for file in (job / "frontier/removed").iterdir())
+    number = newest(job).id
+    with Reader(job / "frontier") as reader:
+        size = sum(entry.effect["kept"]["bytes"] for entry in reader.audit() if "kept" in entry.effect)
     rows = json.loads(cli("removed", job, "--format", "json").out)
     assert [(row["id"], row["command"], row["uris"], row["who"]) for row in rows] == [
         (number - 1, "delete", 3, "eve"),
