@@ -49,6 +49,7 @@ from budgetfrontier.reports.operators import (
 )
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.retired_list import RetiredList
+from budgetfrontier.reports.simulation_results import NO_SIMULATION
 from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.status_tables import merged as merged_statuses
 from budgetfrontier.reports.trap_list import Suspect
@@ -69,10 +70,6 @@ from budgetfrontier.storage.view import PendingUri
 
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
 _NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
-NO_SIMULATION = (
-    "a crawl in partitions is simulated from its snapshots: `budgetfrontier simulate --cluster URL --config FILE`, "
-    "with the configuration of its workers"
-)
 SEEDS = 5000
 """Seeds that an owner is asked for at a time."""
 

@@ -119,15 +119,12 @@ def set_aside(files: AlertFiles) -> str | None:
     return f"{files.state} was damaged, and is now {aside.name}: {new}"
 
 
-def problems(frontier: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield slug, level and sentence of each alert of a job that holds, and one of those that were not delivered.
+def problems(files: AlertFiles) -> Iterator[tuple[str, str, str]]:
+    """Yield slug, level and sentence of each alert of a crawl that holds, and one of those that were not delivered.
 
-    If nobody has looked at the job of late, they are out of date, and left out; so are those of a crawl that was over
+    If nobody has looked at the crawl of late, they are out of date, and left out; so are those of a crawl that was over
     at the last look, as its watcher has ended with it.
     """
-    if frontier.name != "frontier":  # not that of a crawl
-        return
-    files = AlertFiles.of_job(frontier.parent)
     if (sentence := damage(files)) is not None:
         yield "alerts", "warn", f"{sentence}."
     state = read(files)

@@ -191,6 +191,20 @@ def unknown_queues(operator: CrawlOperator, match: str | None) -> str:
     return f"no queue: {', '.join(unknown[:_MOST_NAMES])}{more}; check the spelling" if unknown else ""
 
 
+def no_match(match: str) -> str:
+    """Return what to say of a pattern that matches no queue key, or for other patterns no queue by its next URI."""
+    if match.startswith(("queue:", "queues:")):
+        return "matches no queue yet; it will count for queues that come later"
+    if match.startswith("sheet:"):
+        return "concerns the next URI of no queue; `budgetfrontier sheet JOB add` associates it with some"
+    return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
+
+
+def matches_nothing(match: str) -> str:
+    """Return the sentence on a pattern that matches no queue."""
+    return f"{clean(match)} {no_match(match)}; check its spelling"
+
+
 class CrawlOperator(Protocol):
     """A crawl as operators look at it, as of its last commit, and steer it."""
 

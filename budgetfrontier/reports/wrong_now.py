@@ -9,6 +9,7 @@ from typing import NamedTuple
 from budgetfrontier.core.model import QueueState, Summary
 from budgetfrontier.core.units import format_size
 from budgetfrontier.reports import action_results, alert_state
+from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.overview import SpendDistribution
 from budgetfrontier.storage.disks import free_bytes
@@ -39,11 +40,16 @@ def worst(levels: Iterable[str]) -> str:
     return min(levels, key=LEVELS.index)
 
 
-def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | None) -> list[PresentProblem]:
+def wrong_now(
+    path: Path | None, totals: Summary, spend: SpendDistribution | None, *, alerts: AlertFiles | None = None
+) -> list[PresentProblem]:
     """Return the present problems; `spend` is None as long as it is not known.
 
-    `path` is a folder on the disk to check, None for a crawl without one folder.
+    `path` is that of a frontier, on the disk to check, None for a crawl in partitions. `alerts` are the files of its
+    alerts, those of the job by default.
     """
+    if path is not None and path.name == "frontier":  # else it is one without a job
+        alerts = AlertFiles.of_job(path.parent)
     counts = totals.queues
     found: list[PresentProblem] = []
     queues = sum(counts.values()) or 1
@@ -57,8 +63,8 @@ def wrong_now(path: Path | None, totals: Summary, spend: SpendDistribution | Non
         found.append(PresentProblem("disk", "bad", f"Only {format_size(free)} of the disk are free."))
     if path is not None and (failed := action_results.failed(path)):
         found.append(PresentProblem("action_files", "warn", failed))
-    if path is not None:
-        found += (PresentProblem(*alert) for alert in alert_state.problems(path))
+    if alerts is not None:
+        found += (PresentProblem(*alert) for alert in alert_state.problems(alerts))
     if spend is not None and spend.total:
         if (share := spend.penalties / spend.total) > _PENALTIES:
             text = f"{percent(share)} of what was spent are penalties for errors."

@@ -27,6 +27,7 @@ from budgetfrontier.reports.operators import (
     OperatorCommand,
     Selection,
     Where,
+    matches_nothing,
 )
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match, unknown_keys
@@ -505,6 +506,9 @@ class JobOperator:
         """Simulate how the job goes on, each time in a process of its own."""
         from budgetfrontier.tools.simulation.job_simulation import simulate
 
+        for match, settings in asked.changes:
+            if not self.dry_run("adjust", {"match": match, "set": settings})["matched"]:
+                say(matches_nothing(match))
         return simulate(self.reader, asked, say, steps)
 
     def apply(self, command: OperatorCommand) -> Applied:

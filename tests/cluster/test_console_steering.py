@@ -7,8 +7,10 @@ import html
 import json
 import re
 import subprocess
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,9 @@ from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.reports.alert_state import AlertFiles, AlertState
 from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.tools.cli import clusters, main
 from budgetfrontier.tools.console import partitioned_job
 from budgetfrontier.tools.console.access import Access
@@ -60,8 +64,9 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         frontier.schedule_many(f"https://h{host}.test/{page}" for host in range(4) for page in range(3))
         operator = CrawlOwners(second, job=URL, patience=PATIENCE)
 
-        async def visit(scenario: Callable[[Do, CrawlOwners], Coroutine[Any, Any, None]]) -> None:
-            job = PartitionedJob(URL, lambda: CrawlOwners(frontier, job=URL), lambda: CrawlOwners(second, job=URL))
+        async def visit(scenario: Callable[[Do, CrawlOwners], Coroutine[Any, Any, None]], **known: Any) -> None:
+            first, other = (partial(CrawlOwners, each, job=URL) for each in (frontier, second))
+            job = PartitionedJob(URL, first, other, words=["--cluster", URL], **known)
             app = Console([job], Access(TokenFile(token_file(tmp_path, TOKEN))), pages=PAGES).application()
             async with TestClient(TestServer(app)) as client:
 
@@ -83,7 +88,49 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
                 await scenario(do, operator)
 
-        yield lambda scenario: asyncio.run(visit(scenario))
+        yield lambda scenario, **known: asyncio.run(visit(scenario, **known))
+
+
+def test_alerts_and_simulations_of_partitions_have_pages(tmp_path: Path, console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        base = f"{PREFIX}/jobs/test"
+        _, text, _ = await do("/alerts")
+        assert "--state FILE" in text and "raised" not in text
+        _, text, _ = await do(f"{base}/alerts")
+        assert json.loads(text)["rows"] == [] and "--state FILE" in json.loads(text)["note"]
+        _, text, _ = await do("/simulate")
+        assert "--config FILE" in text and 'value="simulate"' not in text
+        status, text, _ = await do(f"{base}/simulate", body={})
+        assert status == 409 and "--config FILE" in text
+
+    async def watched(do: Do, operator: CrawlOwners) -> None:
+        _, text, _ = await do("/alerts")
+        assert "nobody has watched this crawl yet" in text and f"--state {state}" in text and "Told: chat." in text
+        about = RaisedAlert(level="bad", text="1 partition does not answer.", since=time.time() - 60)
+        found = AlertState(looked=time.time(), raised={"unanswered": about})
+        state.write_bytes(msgspec.json.encode(found))
+        _, text, _ = await do("/alerts")
+        assert "1 alert raised" in text and "1 partition does not answer." in text
+        _, text, _ = await do(f"{PREFIX}/jobs/test/alerts")
+        assert [row["condition"] for row in json.loads(text)["rows"]] == ["unanswered"]
+        _, text, _ = await do("/")
+        assert "Alert unanswered since" in text and '<a class="mend" href="/alerts">Who was told</a>' in text
+        _, text, _ = await do(f"{PREFIX}/jobs/test")
+        assert any(one["slug"] == "alert_unanswered" for one in json.loads(text)["wrong"])
+        _, text, _ = await do("/simulate")
+        assert 'value="simulate"' in text and "from the newest snapshot of each partition" in text
+        _, text, _ = await do("/steer", op="simulate", most="10")
+        assert "there is no snapshot of partition 0" in text
+
+    state = tmp_path / "alerts.json"
+    workers = Settings.from_dict(
+        SETTINGS
+        | {"cluster": {"partitions": PARTITIONS, "snapshots": (tmp_path / "snapshots").as_uri()}}
+        | {"alerts": {"sinks": [{"name": "chat", "webhook": "https://chat.test/"}]}}
+    )
+    (tmp_path / "snapshots").mkdir()
+    console(scenario)
+    console(watched, workers=workers, alert_files=AlertFiles.beside(state))
 
 
 def finish_all(operator: CrawlOwners) -> None:
@@ -257,7 +304,6 @@ def test_the_api_answers_and_takes_commands(console: Any) -> None:
                 status, text, _ = await do(path)
                 assert status == 200, (path, text)
                 msgspec.json.decode(text, type=one.result)
-        assert (await do(f"{base}/alerts"))[0] == 404
         _, text, _ = await do(f"{base}/queues?sort=queue&limit=3&q=h*")
         part = json.loads(text)
         _, text, _ = await do(f"{base}/queues?sort=queue&limit=3&q=h*&cursor={part['next']}")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from budgetfrontier import Settings
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, take
 from budgetfrontier.core.protocol import Ended
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.tools.cli import main
+from budgetfrontier.tools.console import forms
+from budgetfrontier.tools.console.partitioned_job import PartitionedJob
+from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
+from tests.forked import begin_forked
 
+PLAIN: dict[str, Any] = {"until": "finish", "fetchers": None, "most": 1000, "seed": 0}
 URL = f"kafka://nowhere/{CRAWL}"
 
 
@@ -52,6 +60,28 @@ def test_all_partitions_are_simulated_and_added_up(tmp_path: Path, capsys: pytes
     assert found["proposed"]["fetches"] < sum(pages) and found["proposed"]["retired"] == PARTITIONS
     assert len(found["today"]["draws"]) == 2
     assert f"from snapshots of {PARTITIONS} partitions; the oldest is" in err
+
+
+def test_the_console_simulates_the_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
+    file = config(tmp_path, snapshots=(tmp_path / "store").as_uri())
+    pages = [snapshot(tmp_path, number) for number in range(PARTITIONS)]
+
+    def lines(workers: Settings | None) -> list[SteerLine]:
+        async def steered() -> list[SteerLine]:
+            job = PartitionedJob(URL, lambda: pytest.fail("no worker is asked"), workers=workers)
+            asked = {"match": "*", "set": {"queue_total_budget": 2}}
+            order = SteerOrder(SIMULATE, asked | forms.simulation("*", {}, **PLAIN).args, "me", "", True)
+            return [line async for line in job.steer(order)]
+
+        return asyncio.run(steered())
+
+    *progress, last = lines(Settings.from_yaml(file))
+    assert progress and [line.done for line in progress] == sorted(line.done for line in progress)
+    assert last.effect is not None and last.effect["today"]["fetches"] == sum(pages), last
+    assert last.effect["proposed"]["retired"] == PARTITIONS and len(last.effect["today"]["draws"]) == 3
+    assert "names no store" in lines(Settings.from_yaml(config(tmp_path)))[-1].error
+    assert "--config FILE" in lines(None)[-1].error
 
 
 def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
     unknown = effect.get("unknown", ()) if matched else ()
     if not args.dry_run:
         if matched or of_nothing:
-            say(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
+            say(_matched(matched, match))
         _name_unknown(unknown)
         for one in effect.get("replaced", ()):
             say(f"replaces adjustment {one['id']}: {settings_of(one)}")
@@ -81,7 +81,7 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
             verb = "is" if waiting == 1 else "are"
             say(f"{counted(waiting, 'queue that waits', 'queues that wait')} {verb} compared with the precedence floor")
         return
-    say(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
+    say(_matched(matched, match))
     _name_unknown(unknown)
     if matched and effect["by_next_uri"]:
         say("each queue counts by its next URI; those behind it may match otherwise")
@@ -185,16 +185,15 @@ def _spend(spend: dict[str, Any]) -> str:
 
 def note_no_match(match: str) -> None:
     """Say that a pattern matches no queue."""
-    note(f"{clean(match)} {_no_match(match)}; check its spelling")
+    from budgetfrontier.reports.operators import matches_nothing
+
+    note(matches_nothing(match))
 
 
-def _no_match(match: str) -> str:
-    """Return what to print if a pattern matches no queue key, or for other patterns no queue by its next URI."""
-    if match.startswith(("queue:", "queues:")):
-        return "matches no queue yet; it will count for queues that come later"
-    if match.startswith("sheet:"):
-        return "concerns the next URI of no queue; `budgetfrontier sheet JOB add` associates it with some"
-    return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
+def _matched(count: int, match: str) -> str:
+    from budgetfrontier.reports.operators import no_match
+
+    return f"matches {counted(count, 'queue')}" if count else no_match(match)
 
 
 def _named(effect: dict[str, Any], what: str) -> str:

@@ -66,7 +66,7 @@ def alerts(args: argparse.Namespace) -> int:
         return _watch(args)
     from budgetfrontier.reports.alert_state import AlertState, damage, read
 
-    files = _files(args)
+    files = files_of(args)
     state = read(files)
     if args.deliveries:
         rows: Iterator[tuple[Any, ...]] = _deliveries(args, state or AlertState())
@@ -86,7 +86,7 @@ def alerts(args: argparse.Namespace) -> int:
     return exits.OK
 
 
-def _files(args: argparse.Namespace) -> AlertFiles:
+def files_of(args: argparse.Namespace) -> AlertFiles:
     """Return the files of the alerts of a job, or those of a crawl in partitions that --state names."""
     from budgetfrontier.reports.alert_state import AlertFiles
 
@@ -124,7 +124,7 @@ def _crawl(args: argparse.Namespace, settings: Settings) -> WatchedCrawl:
         with clusters.connected(args.job, token_file=args.token_file, tls_ca=args.tls_ca) as owners:
             yield ClusterOperator(owners)
 
-    return WatchedCrawl(shown(str(args.job)), _files(args), opened, settings=settings)
+    return WatchedCrawl(shown(str(args.job)), files_of(args), opened, settings=settings)
 
 
 def _watch(args: argparse.Namespace) -> int:

@@ -33,6 +33,7 @@ Command = Callable[[argparse.Namespace], int | None]
 
 ANSWER_TIMEOUT = 10.0
 """Seconds that a command waits for a running engine to apply it."""
+
 ASCENDING = frozenset(
     (
         "queue",

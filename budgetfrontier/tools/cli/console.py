@@ -37,6 +37,14 @@ def register(commands: Commands) -> None:
         help="with --cluster: the workers have TLS, and this file the certificates that sign theirs; `system`: those "
         "that the system trusts",
     )  # fmt: skip
+    common.add_config(
+        parser, "with --cluster: the configuration of its workers, whose `cluster.snapshots` are simulated, and whose "
+        "`alerts` are shown with --state"
+    )  # fmt: skip
+    parser.add_argument(
+        "--state", type=Path, default=None, metavar="FILE",
+        help="with --cluster: where its alerts are kept, as `alerts --watch` has it, to show them",
+    )  # fmt: skip
     parser.add_argument(
         "--listen", type=common.address, default="127.0.0.1:8089", metavar="WHERE",
         help="ADDRESS:PORT, or unix:PATH for a socket of its owner (default: 127.0.0.1:8089); other machines are "
@@ -78,8 +86,9 @@ def console(args: argparse.Namespace) -> None:
     }
     if any(isinstance(job, common.ClusterUrl) for job in args.jobs):
         _serve_cluster(args, options)
-    elif args.tls_ca is not None:
-        args.parser.error("--tls-ca is for a crawl in partitions: give it with --cluster")
+    elif of_partitions := [option for option in ("tls_ca", "config", "state") if getattr(args, option) is not None]:
+        option = f"--{of_partitions[0].replace('_', '-')}"
+        args.parser.error(f"{option} is for a crawl in partitions: give it with --cluster")
     else:
         serve(named([(job, common.frontier_path(job)) for job in _folders(args.jobs)]), **options)
 
@@ -110,13 +119,16 @@ def _is_job(path: Path) -> bool:
 def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
     from budgetfrontier.cluster.crawl_owners import CrawlOwners
     from budgetfrontier.tools.cli import clusters
+    from budgetfrontier.tools.cli.alerts import files_of
     from budgetfrontier.tools.console.console_server import serve
     from budgetfrontier.tools.console.pages.partitioned import PAGES
     from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 
     if len(args.jobs) > 1:
         args.parser.error("a console shows one crawl in partitions, and nothing else: start one for each")
-    (url,) = args.jobs
+    (args.job,) = (url,) = args.jobs
+    workers = None if args.config is None else common.settings_of_workers(args, "")
+    files = None if args.state is None else files_of(args)
     with (
         clusters.connected(url, tls_ca=args.tls_ca) as first,
         clusters.connected(url, tls_ca=args.tls_ca) as second,
@@ -129,4 +141,5 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
             return CrawlOwners(second.frontier, job=second.job)
 
         words = ["--cluster", str(url), *(() if args.tls_ca is None else ("--tls-ca", args.tls_ca))]
-        serve([PartitionedJob(first.job, owners, steersman, words)], pages=PAGES, **options)
+        job = PartitionedJob(first.job, owners, steersman, words, workers=workers, alert_files=files)
+        serve([job], pages=PAGES, **options)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from budgetfrontier.tools.cli import common
-from budgetfrontier.tools.cli.adjustments import note_no_match
 from budgetfrontier.tools.cli.common import ClusterUrl, Commands, add_command, add_job
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.maintain import size
@@ -77,6 +76,7 @@ def register(commands: Commands) -> None:
 
 def simulate(args: argparse.Namespace) -> int:
     """Simulate a crawl, and print what has happened."""
+    from budgetfrontier.reports import simulation_results
     from budgetfrontier.rules.simulation import DRAWS, MOST_FETCHES, SimulationRequest
 
     asked = SimulationRequest(
@@ -95,18 +95,15 @@ def simulate(args: argparse.Namespace) -> int:
         json.dump({name: one.plain() for name, one in zip(names, found, strict=False)}, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return OK
-    for line in _table(found):
+    for line in _table(simulation_results.table(found)):
         say(line)
-    if (elsewhere := found[0].elsewhere) != 0.0:
-        say(_new_hosts(elsewhere))
+    if sentence := simulation_results.new_hosts(found):
+        say(sentence)
     return OK
 
 
 def _of_job(args: argparse.Namespace, asked: SimulationRequest, steps: Steps) -> list[Simulated]:
     with common.job_operator(args) as operator:
-        for match, settings in asked.changes:
-            if not operator.dry_run("adjust", {"match": match, "set": settings})["matched"]:
-                note_no_match(match)
         return operator.simulate(asked, say=note, steps=steps)
 
 
@@ -117,14 +114,6 @@ def _of_partitions(args: argparse.Namespace, asked: SimulationRequest, steps: St
         args, "a crawl in partitions is simulated from its snapshots: give --config FILE, that of its workers"
     )
     return simulate_partitions(settings, asked, note, steps)
-
-
-def _new_hosts(elsewhere: float | None) -> str:
-    """Return what is not simulated, and how much that matters."""
-    from budgetfrontier.reports.format import percent
-
-    known = "" if elsewhere is None else f"; {percent(elsewhere)} of them were on others until now"
-    return f"new hosts are not simulated: new URIs are taken to be on the host of the page they are found on{known}"
 
 
 def _interrupt(name: str) -> NoReturn:
@@ -194,40 +183,8 @@ def _how_far(done: Sequence[Step], taken: float) -> str:
     return f"{percent(share)}{left}: simulated {' | '.join(each)}"
 
 
-_ROWS = (
-    ("fetches", "fetches"),
-    ("succeeded", "succeeded"),
-    ("failed", "failed"),
-    ("disregarded", "disregarded"),
-    ("spent", "spent"),
-    ("discovered", "URIs found"),
-    ("queued", "URIs still queued"),
-    ("retired", "retired queues"),
-    ("stranded", "URIs in retired queues"),
-    ("starved", "queues that had no turn"),
-)
-
-
-def _table(found: Sequence[Simulated]) -> Iterator[str]:
-    """Yield the lines of the results, beside each other."""
-    from budgetfrontier.core.units import describe_duration, format_size
-    from budgetfrontier.reports.format import percent
-    from budgetfrontier.rules.simulation import MOST
-
-    heads = ["today's settings", "proposed"][: len(found)]
-    rows = [["", *heads], ["ends after", *(describe_duration(one.seconds) for one in found)]]
-    if (draws := len(found[0].draws)) > 1:
-        ends, fetches = (
-            [[values[0], values[-1]] for values in (sorted(draw[field] for draw in one.draws) for one in found)]
-            for field in (0, 1)
-        )
-        rows.append([f"ends of {draws} draws", *(" to ".join(map(describe_duration, both)) for both in ends)])
-        rows.append([f"fetches of {draws} draws", *(" to ".join(f"{one:,}" for one in both) for both in fetches)])
-    rows.append([f"{MOST:.0%} of the fetches", *(describe_duration(one.most_after) for one in found)])
-    rows.append(["ended by", *(one.ended_by for one in found)])
-    rows += [[name, *(f"{getattr(one, field):,}" for one in found)] for field, name in _ROWS]
-    rows.append(["downloaded", *(format_size(one.size) for one in found)])
-    rows.append(["drawn from few fetches", *(percent(one.unsure / (one.fetches or 1)) for one in found)])
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table, its columns beside each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *values in rows:
         cells = "  ".join(value.rjust(width) for value, width in zip(values, widths[1:], strict=True))

@@ -42,7 +42,7 @@ from budgetfrontier.tools.console.pages import GROUPS, ConsolePage
 from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.pages.table import PAGES
 from budgetfrontier.tools.console.query import BadRequest, NotAllowed, NotThere, Query, ServiceUnavailable
-from budgetfrontier.tools.console.steering import WAITING_TASKS, Task, Tasks
+from budgetfrontier.tools.console.steering import ONE_AT_A_TIME, WAITING_TASKS, Task, Tasks
 
 THREADS = 4
 """Pages that are made at a time."""
@@ -344,6 +344,10 @@ class Console:
         else:
             asked = forms.again(form) if applies else forms.read(form, partitions=not job.is_folder)
         check_role(request[SESSION], asked)
+        if (running := self.tasks.running_simulation(job, asked)) is not None:
+            if running.who == self._who(request):
+                raise web.HTTPSeeOther(f"{job.base}/steer/{running.id}")
+            return self._message(request, 409, "Not now", ONE_AT_A_TIME)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable
         back = form.get("back", "")

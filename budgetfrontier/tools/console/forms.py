@@ -14,13 +14,15 @@ from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.operators import LetterId
+from budgetfrontier.rules.simulation import MOST_FETCHES
 from budgetfrontier.settings.loader import parse_value
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.settings.plugins import is_own
 from budgetfrontier.settings.values import DURATION, read_duration
 from budgetfrontier.tools.console.named_tokens import Role
-from budgetfrontier.tools.console.query import BadRequest
+from budgetfrontier.tools.console.query import BadRequest, Query
+from budgetfrontier.tools.console.steer_process import SIMULATE
 
 LONGEST_REASON = 1000
 MOST = 1000
@@ -109,6 +111,8 @@ def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
 def again(form: Form) -> SubmittedCommand:
     """Return the command of the form that applies a dry run. Its arguments are checked when it is applied."""
     op, args = _op(form.get("op", "")), _plain(form.get("args", ""))
+    if op == SIMULATE:
+        raise BadRequest("A simulation changes nothing, and is no dry run that can be applied: send it without a step.")
     if not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
     check_names(form, (*_OF_ALL, "args"))
@@ -262,19 +266,25 @@ def _forget(form: Form) -> dict[str, Any]:
 
 
 def _adjust(form: Form) -> dict[str, Any]:
+    settings = _settings(form)
+    if not settings:
+        raise BadRequest("Change what? Give a total budget, a replenish amount, or a line NAME=VALUE.")
+    return adjustment(_match(form), settings)
+
+
+def _settings(form: Form) -> dict[str, Any]:
+    """Return the settings of a form: the two for which it has fields, and lines for others."""
     settings: dict[str, Any] = {}
     for field, name in (("total", "queue_total_budget"), ("replenish", "balance_replenish_amount")):
         if text := form.get(field, "").strip():
             settings[name] = _value(text)
-    for line in form.get("set", "").splitlines():
+    for line in "\n".join(form.getall("set", [])).splitlines():
         name, equals, value = line.partition("=")
         if line.strip() and (not equals or not name.strip()):
             raise BadRequest(f"{line[:80]!r} is not NAME=VALUE.")
         if equals:
             settings[name.strip()] = _value(value.strip())
-    if not settings:
-        raise BadRequest("Change what? Give a total budget, a replenish amount, or a line NAME=VALUE.")
-    return adjustment(_match(form), settings)
+    return settings
 
 
 def adjustment(match: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -284,6 +294,31 @@ def adjustment(match: str, settings: dict[str, Any]) -> dict[str, Any]:
     except SettingsError as error:
         raise BadRequest(str(error)) from None
     return {"match": override.match, "set": override.set}
+
+
+def simulation(
+    match: str, settings: dict[str, Any], *, until: str, fetchers: int | None, most: int, seed: int
+) -> SubmittedCommand:
+    """Return the order of a simulation. Raises BadRequest for settings that cannot be changed."""
+    if match != "*" and not settings:
+        raise BadRequest("match: it is for `set`: which URIs the settings are for")
+    change = adjustment(match, settings) if settings else {}
+    asked: dict[str, Any] = {"fetchers": fetchers, "most": most, "seed": seed}
+    asked["seconds"] = None if until == "finish" else duration("until", until)
+    return without_code(SubmittedCommand(SIMULATE, change | asked, ""))
+
+
+def _simulate(form: Form) -> dict[str, Any]:
+    query = Query({name: form.get(name, "") for name in ("fetchers", "most", "seed")})
+    match, until = (form.get(name, "").strip() for name in ("match", "until"))
+    return simulation(
+        match or "*",
+        _settings(form),
+        until=until or "finish",
+        fetchers=query.number("fetchers", 0, most=100_000) or None,
+        most=query.number("most", MOST_FETCHES, least=1, most=MOST_FETCHES),
+        seed=query.number("seed", 0, most=(1 << 53) - 1),
+    ).args
 
 
 def _match(form: Form) -> str:
@@ -324,6 +359,7 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "drop": lambda form: _ids(form) | _for_good(form),
     "delete": _pattern,
     "forget": _forget,
+    SIMULATE: _simulate,
 }
 """The commands by name, each with the function that reads its arguments."""
 
@@ -341,5 +377,6 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("replay", "drop"), ("which", "why", "id", "for_good")),
     "delete": ("glob", "pattern", "for_good"),
     "forget": ("urls", "match", "for_good"),
+    SIMULATE: ("match", "total", "replenish", "set", "until", "fetchers", "most", "seed"),
 }
 """The fields of each command besides those of all; commands that share a form share them."""

@@ -16,11 +16,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from budgetfrontier.core.model import Summary
+from budgetfrontier.core.model import CrawlState, Summary
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import over_time
+from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.reports.operators import CrawlOperator
 from budgetfrontier.rules.forecasts import Forecast
+from budgetfrontier.settings.schema import AlertSettings
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.changes_since import Since, since
@@ -30,6 +32,7 @@ from budgetfrontier.tools.console.scan_schedule import Scanned, Scans
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
 from budgetfrontier.tools.job_operator import JobOperator
+from budgetfrontier.tools.simulation.job_simulation import OVER
 
 _FRESH = 1.5  # seconds for which a sample is good
 _LINE = 1 << 24  # bytes of a line
@@ -153,27 +156,25 @@ class ConsoleJob:
         return read(JobOperator(self.folder, self.path, reader=self.reader, brief=True))
 
     async def steer(self, order: SteerOrder) -> AsyncIterator[SteerLine]:
-        """Carry an order out in a process of its own, and yield its progress; the last line has the result."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "budgetfrontier.tools.console.steer_process", str(self.path),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE,
-        )  # fmt: skip
-        assert process.stdin is not None and process.stdout is not None
-        step = SteerLine()
-        try:
-            process.stdin.write(msgspec.json.encode(order))
-            process.stdin.close()
-            async for line in process.stdout:
-                yield (step := _decode(line))
-            code = await process.wait()
-            if code or not (step.effect is not None or step.entry or step.error):
-                yield SteerLine(done=1.0, error=f"its process ended with code {code}; the console's log has more")
-        finally:
-            # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
-            if process.returncode is None and order.dry_run:
-                with suppress(ProcessLookupError):
-                    process.terminate()
-                await process.wait()
+        """Carry an order out, and yield its progress; the last line has the result."""
+        async for step in carried_out(order, self.path):
+            yield step
+
+    @property
+    def why_no_simulation(self) -> str:
+        """Why it cannot be simulated; "" if it can."""
+        terminated = self.sample_now().totals.state is CrawlState.TERMINATED
+        return OVER if terminated else ""
+
+    @property
+    def alert_files(self) -> AlertFiles | None:
+        """The files of its alerts; None if it is not known where they are."""
+        return AlertFiles.of_job(self.folder)
+
+    @property
+    def alert_settings(self) -> AlertSettings | None:
+        """The settings of its alerts; None if they are not known."""
+        return self.reader.settings.alerts
 
     def since(self, asked: SubmittedCommand, shown: SteerLine) -> Since:
         """Return the changes since the dry run of a command."""
@@ -195,6 +196,30 @@ class ConsoleJob:
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
+
+
+async def carried_out(order: SteerOrder, frontier: Path) -> AsyncIterator[SteerLine]:
+    """Carry an order out in a process of its own, and yield its lines."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "budgetfrontier.tools.console.steer_process", str(frontier),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    step = SteerLine()
+    try:
+        process.stdin.write(msgspec.json.encode(order))
+        process.stdin.close()
+        async for line in process.stdout:
+            yield (step := _decode(line))
+        code = await process.wait()
+        if code or not (step.effect is not None or step.entry or step.error):
+            yield SteerLine(done=1.0, error=f"its process ended with code {code}; the console's log has more")
+    finally:
+        # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
+        if process.returncode is None and order.dry_run:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
 
 
 def slug_of(name: str) -> str:

@@ -18,19 +18,24 @@ from budgetfrontier.cluster.merging import numbers_as_text
 from budgetfrontier.cluster.steering_plan import NOTHING_KEPT
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.reports.operators import AuditRow, CrawlOperator, LetterId, OperatorCommand, refuse_if_terminated
 from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.reports.overview import Overview
+from budgetfrontier.reports.simulation_results import NO_SIMULATION
 from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.rules.rates import Window
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import AlertSettings
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report
 from budgetfrontier.tools.console.changes_since import Since
 from budgetfrontier.tools.console.forms import SubmittedCommand
-from budgetfrontier.tools.console.jobs import ConsoleJob, Gone, slug_of
+from budgetfrontier.tools.console.jobs import ConsoleJob, Gone, carried_out, slug_of
 from budgetfrontier.tools.console.sampling import Sample
-from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
+from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
+from budgetfrontier.tools.simulation.partitions_simulation import NO_STORE
 
 FRESH = 4.0
 """Seconds for which the answers of the partitions are used again."""
@@ -74,14 +79,19 @@ class PartitionedJob(ConsoleJob):
         owners: Callable[[], CrawlOwners],
         steersman: Callable[[], CrawlOwners] | None = None,
         words: Sequence[str] = (),
+        *,
+        workers: Settings | None = None,
+        alert_files: AlertFiles | None = None,
     ) -> None:
         """Show the crawl at a URL; `owners()` returns its owners, of which no partition is missing yet.
 
         `steersman()` does so with a connection of its own, so that pages do not wait for commands. `words` stand
-        for the crawl in commands.
+        for the crawl in commands. `workers` are the settings of its workers, for simulations and alerts, and
+        `alert_files` those of the alerts, as whoever watches it keeps them.
         """
         super().__init__("", Path(url), Path(url))
         self._url, self._owners, self._words = url, owners, words
+        self._workers, self._alert_files = workers, alert_files
         self._steered_by = steersman or owners
         self._looking = threading.Lock()
         self._steering = threading.Lock() if steersman else self._looking
@@ -155,9 +165,32 @@ class PartitionedJob(ConsoleJob):
         with self._looking:
             return read(ClusterOperator(self._owners()))
 
+    @property
+    def why_no_simulation(self) -> str:
+        """Why it cannot be simulated; "" if it can."""
+        if self._workers is None:
+            return NO_SIMULATION
+        return NO_STORE if self._workers.cluster.snapshots is None else super().why_no_simulation
+
+    @property
+    def alert_files(self) -> AlertFiles | None:
+        """The files of its alerts; None if it is not known where they are."""
+        return self._alert_files
+
+    @property
+    def alert_settings(self) -> AlertSettings | None:
+        """The settings of its alerts; None if they are not known here."""
+        return None if self._workers is None else self._workers.alerts
+
     async def steer(self, order: SteerOrder) -> AsyncIterator[SteerLine]:
-        """Carry an order out in a thread."""
-        yield await asyncio.to_thread(self._steered, order)
+        """Carry an order out in a thread, a simulation in a process of its own."""
+        if order.op != SIMULATE:
+            yield await asyncio.to_thread(self._steered, order)
+        elif self._workers is None:
+            yield SteerLine(done=1.0, error=NO_SIMULATION)
+        else:
+            async for step in carried_out(replace(order, workers=self._workers.to_dict()), self.path):
+                yield step
 
     def _steered(self, order: SteerOrder) -> SteerLine:
         try:

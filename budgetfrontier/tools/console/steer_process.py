@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ import msgspec
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import CommandInProgress, FrontierError
 from budgetfrontier.reports.operators import OperatorCommand, refuse_if_terminated, unknown_queues
-from budgetfrontier.rules.simulation import SimulationRequest, Step
+from budgetfrontier.reports.simulation_results import doubts
+from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
+from budgetfrontier.settings import Settings
 from budgetfrontier.tools.job_operator import JobOperator
+from budgetfrontier.tools.simulation.partitions_simulation import simulate_partitions
 
 SIMULATE = "simulate"
 """The order of a simulation, which is no command: it changes nothing."""
@@ -34,6 +38,8 @@ class SteerOrder(msgspec.Struct):
     reason: str
     dry_run: bool
     timeout: float = 60.0
+    workers: dict[str, Any] | None = None
+    """The settings of the workers of a crawl in partitions, which is simulated from its snapshots, and not FRONTIER."""
 
 
 class SteerLine(msgspec.Struct, omit_defaults=True):
@@ -59,10 +65,12 @@ _decode = msgspec.json.Decoder(SteerOrder).decode
 def main(frontier: Path) -> None:
     """Carry out the order on the standard input."""
     order = _decode(sys.stdin.buffer.read())
-    operator = JobOperator(frontier, frontier, timeout=order.timeout, progress=_say_done)
+    simulates, workers = order.op == SIMULATE, order.workers
+    operator = JobOperator(frontier, frontier, timeout=order.timeout, progress=None if simulates else _say_done)
     try:
-        if order.op == SIMULATE:
-            _say(SteerLine(done=1.0, effect=_simulated(operator, order.args)))
+        if simulates:
+            of_workers = workers and partial(simulate_partitions, Settings.from_dict(workers))
+            _say(SteerLine(done=1.0, effect=_simulated(of_workers or operator.simulate, order.args)))
             return
         refuse_if_terminated(operator, order.op)
         if order.dry_run:
@@ -81,7 +89,7 @@ def main(frontier: Path) -> None:
         _say(SteerLine(done=1.0, error=str(error)))
 
 
-def _simulated(operator: JobOperator, args: dict[str, Any]) -> dict[str, Any]:
+def _simulated(simulate: Callable[..., list[Simulated]], args: dict[str, Any]) -> dict[str, Any]:
     """Return the results of a simulation, and sentences about them. SIGTERM ends it, and its copies are removed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     change = [(args["match"], args["set"])] if "set" in args else []
@@ -91,9 +99,9 @@ def _simulated(operator: JobOperator, args: dict[str, Any]) -> dict[str, Any]:
     def say_steps(done: Sequence[Step]) -> None:
         _say_done(min(step.share for step in done))
 
-    found = operator.simulate(asked, say=notes.append, steps=say_steps)
+    found = simulate(asked, say=notes.append, steps=say_steps)
     named = zip(("today", "proposed"), found, strict=False)
-    return {name: one.plain() for name, one in named} | {"notes": notes}
+    return {name: one.plain() for name, one in named} | {"doubts": doubts(found), "notes": notes}
 
 
 def _say_done(share: float) -> None:

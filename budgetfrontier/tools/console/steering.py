@@ -9,11 +9,16 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.units import format_duration
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.undo_checks import FORCE
+from budgetfrontier.reports import simulation_results
+from budgetfrontier.rules.simulation import Simulated
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import NotThere
+from budgetfrontier.tools.console.rendering import as_sentence
 from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder
 
 AT_ONCE = 2
@@ -22,11 +27,13 @@ WAITING_TASKS = 10
 """Commands and dry runs of a job that have not ended; more are refused."""
 GIVEN_WITHIN = 60.0
 """Seconds that a command waits for its turn: nobody expects it to be applied long after that."""
+ONE_AT_A_TIME = "A simulation of this job is running: a job has one at a time."
 _NOT_GIVEN = (
     "it was not given, and nothing was changed: commands before it still wait for the crawl's answer; see whether the "
     "crawl hangs, and give it again"
 )
 _KEPT = 100  # tasks whose results can be looked at
+_as_simulated = converter(Simulated)
 
 
 class Task:
@@ -115,9 +122,10 @@ class Tasks:
             return self._simulations
         return self._dry_runs if task.dry_run else self._commands.setdefault(task.job, asyncio.Semaphore(AT_ONCE))
 
-    def simulation(self, job: ConsoleJob) -> Task | None:
-        """Return the simulation of a job that has not ended, if there is one."""
-        return next((one for one in self._running.values() if one.job is job and one.asked.op == SIMULATE), None)
+    def running_simulation(self, job: ConsoleJob, asked: SubmittedCommand) -> Task | None:
+        """Return the simulation of a job that has not ended, if another one is asked for."""
+        of_job = (one for one in self._running.values() if one.job is job and one.asked.op == SIMULATE)
+        return next(of_job, None) if asked.op == SIMULATE else None
 
     def _ended(self, running: asyncio.Task[None]) -> None:
         self._running.pop(running, None)
@@ -170,8 +178,32 @@ def context(task: Task) -> dict[str, Any]:
         "title": f"{task.asked.op}: {'dry run' if task.dry_run else 'result'}",
         "step": task.step,
         "asked": task.asked,
+        "arguments": _asked(task),
         "running": not task.ended.is_set(),
         "can_overrule": task.asked.op == "undo" and task.step.error.endswith(FORCE),
         "entry": task.step.entry,
         "effect": task.step.effect,
+    } | _of_simulation(task)
+
+
+def _asked(task: Task) -> dict[str, Any]:
+    """Return the arguments of a command, those of a simulation in the words of its form."""
+    args = dict(task.asked.args)
+    if task.asked.op == SIMULATE:
+        seconds = args.pop("seconds")
+        args |= {"until": "finish" if seconds is None else format_duration(seconds)}
+        args |= {"fetchers": args["fetchers"] or "as set", "most": f"{args['most']:,} fetches"}
+    return args
+
+
+def _of_simulation(task: Task) -> dict[str, Any]:
+    """Return the results of a simulation as a table, what they leave open, and its settings as lines of a form."""
+    effect = task.step.effect if task.asked.op == SIMULATE else None
+    found = [_as_simulated(effect[name]) for name in ("today", "proposed") if name in effect] if effect else []
+    return {
+        "simulates": task.asked.op == SIMULATE,
+        "table": simulation_results.table(found) if found else [],
+        "doubts": effect["doubts"] if effect else [],
+        "notes": [*map(as_sentence, effect["notes"])] if effect else [],
+        "set_lines": [f"{name}={json.dumps(value)}" for name, value in task.asked.args.get("set", {}).items()],
     }

@@ -20,6 +20,7 @@ from budgetfrontier.tools.simulation.copies import copied, place, remove_abandon
 from budgetfrontier.tools.simulation.simulation_process import Steps
 from budgetfrontier.tools.simulation.simulation_process import simulate as simulate_all
 
+OVER = "this crawl was terminated: it hands out nothing ever again"
 NO_HISTORY = (
     "nothing is known of fetches in this crawl: its interface says nothing but that they ended. All of them are taken "
     "for successes of a second, without links"
@@ -40,7 +41,7 @@ def simulate(
         is_known = view.size(keys.HISTORY) > 0
     size = reader.space().used
     if counters.state is CrawlState.TERMINATED:
-        raise FrontierError("this crawl was terminated: it hands out nothing ever again")
+        raise FrontierError(OVER)
     if counters.state in (CrawlState.PAUSED, CrawlState.PAUSING) and counters.pause_reason != FINISH:
         say("the crawl is paused; it is simulated as if it was resumed now")
     if not is_known:

@@ -179,7 +179,9 @@ ANSWERS = {
         "?op=forget&urls=http://old.test/1&reason=again",
     ),
     "How would the crawl go on with another budget?": Answer(
-        ("proposed", "URIs in retired queues                 15         1"), ("nothing was changed",), query=DRY_RUN
+        ("proposed", "URIs in retired queues                 15         1"),
+        ("nothing was changed", "URIs in retired queues 15 1", "How sure it is"),
+        query="?op=simulate&total=10&until=12h",
     ),
     "When is the disk full?": Answer(("disk_full_within", "is full in"), ("disk_full_within", "is full in")),
     "What is alarming, and who was told?": Answer(("disk_full_within", "warn"), ("disk_full_within", "is full in")),

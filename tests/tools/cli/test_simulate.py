@@ -58,7 +58,7 @@ def test_the_table_has_both_beside_each_other(stopped: Path, cli: Cli) -> None:
     lines = answer.out.splitlines()
     assert lines[0].split() == ["today's", "settings", "proposed"]
     assert ["ends", "of", "3", "draws"] in [line.split()[:4] for line in lines]
-    assert lines[-1].startswith("new hosts are not simulated: ")
+    assert lines[-1].startswith("New hosts are not simulated: ")
     assert ["retired", "queues", "2", "3"] in [line.split() for line in lines]
     assert "copying" in answer.err and str(copies.MEMORY) in answer.err
 

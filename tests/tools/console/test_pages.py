@@ -456,7 +456,7 @@ def test_an_adjustment_is_shown_with_what_it_promised_and_what_followed(
 
 
 def test_alerts_are_listed_with_who_was_told_and_the_overview_links_to_them(job: Path) -> None:
-    assert "nobody has watched this job yet" in get(job, "/alerts")[1]
+    assert "nobody has watched this crawl yet" in get(job, "/alerts")[1]
     about = RaisedAlert(level="bad", text="No process runs the crawl <now>.", since=time.time() - 60)
     failed = AlertDelivery(
         id="1", sink="mail:ops", condition="stopped", raised=True, time=time.time(), about=about, attempts=2,

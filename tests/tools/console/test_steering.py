@@ -6,7 +6,7 @@ import asyncio
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ import pytest
 from multidict import MultiDict
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.tools.console import forms
+from budgetfrontier.tools.console import app, forms
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.forms import SubmittedCommand
-from budgetfrontier.tools.console.steer_process import SteerLine
+from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task
 from tests.engine_process import running_engine
 from tests.forked import begin_forked
@@ -635,6 +636,82 @@ def test_a_terminated_crawl_offers_nothing_that_would_have_it_go_on(job: Path) -
     assert not any(words in retired for words in ("Raise to", "Change the budget", "Unretire", "checkbox"))
     assert "Which URIs" in overview and "Replay or drop them" not in overview
     assert ">Replay<" not in overview and ">Drop<" in overview
+
+
+def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str, str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        page = await operator.get("/simulate")
+        form = {"op": "simulate", "match": "domain:capped.test", "total": "50", "most": "100", "set": "precedence=2"}
+        result = await operator.send(form)
+        again = {"op": "adjust", "match": re.findall('name="match" value="(.*?)"', result)[0]}
+        lines = re.findall('name="set" value="(.*?)"', result)
+        shown = await operator.send(again | {"set": [*map(html.unescape, lines)]})
+        other = await operator.send({"op": "simulate", "match": "host:none.test", "set": "precedence=2", "most": "1"})
+        return page, result, shown, other
+
+    page, result, shown, other = visit(job, act, token=TOKEN)
+    assert 'value="simulate"' in page
+    assert "nothing was changed" in result and "How sure it is" in result and "the 3 draws end after" in result
+    row = 'URIs in retired queues</th><td class="n wrap">5</td><td class="n wrap">2</td>'
+    assert row in result and "100 fetches" in result
+    assert "Apply: adjust" in shown and "queue_total_budget=50 precedence=2" in shown
+    assert "Host:none.test matches the next URI of no queue" in other
+    assert [entry.command for entry in entries(job)] == ["retire"]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"match": "domain:capped.test"}, "it is for `set`"),
+        ({"until": "soon"}, "until: expected a duration"),
+        ({"most": "0"}, "most is a whole number from 1"),
+        ({"step": "apply", "args": "{}"}, "changes nothing"),
+        ({"set": "cost_policy=os:system"}, "module:name"),
+    ],
+)
+def test_a_simulation_that_cannot_be_meant_is_answered_with_what_is_wrong(
+    job: Path, form: dict[str, str], said: str
+) -> None:
+    assert said in html.unescape(refused(job, {"op": "simulate"} | form))
+
+
+def test_a_second_simulation_leads_to_the_first_or_is_refused(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steered(self: ConsoleJob, order: SteerOrder) -> AsyncIterator[SteerLine]:
+        yield SteerLine(done=0.25)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(app, "_SHORT", 0.05)
+    monkeypatch.setattr(ConsoleJob, "steer", steered)
+
+    async def act(client: Client, console: Console) -> list[tuple[int, str, str]]:
+        found = []
+        for who in ("alice", "alice", "bob"):
+            operator = Operator(client)
+            await operator.sign_in(who)
+            form = {"op": "simulate", "csrf": fields(await operator.get("/steer"))["csrf"]}
+            here = {"Origin": str(client.make_url("/"))[:-1]}
+            async with client.post("/steer", data=form, headers=here) as answer:
+                found.append((answer.status, answer.url.raw_path, await answer.text()))
+        return found
+
+    first, second, third = visit(job, act, token=TOKEN)
+    assert first[:2] == second[:2] and first[0] == 200 and "in progress, 25%" in second[2]
+    assert third[0] == 409 and "one at a time" in third[2]
+
+
+def test_a_terminated_crawl_is_not_simulated(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.terminate()
+
+    async def act(client: Client, console: Console) -> str:
+        operator = Operator(client)
+        await operator.sign_in()
+        return await operator.get("/simulate")
+
+    text = visit(job, act, token=TOKEN)
+    assert "This crawl was terminated" in text and 'value="simulate"' not in text
 
 
 def test_all_dead_letters_for_a_reason_are_chosen() -> None:

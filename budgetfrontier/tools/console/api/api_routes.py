@@ -28,7 +28,7 @@ from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import BadRequest, NotThere, ServiceUnavailable
 from budgetfrontier.tools.console.steer_process import SIMULATE
-from budgetfrontier.tools.console.steering import WAITING_TASKS, Task, Tasks
+from budgetfrontier.tools.console.steering import ONE_AT_A_TIME, WAITING_TASKS, Task, Tasks
 
 _PATIENCE = 10.0
 """Seconds that a request waits for the first scan of all queues."""
@@ -115,8 +115,8 @@ class Api:
         task = Task(job, asked, who_of(request), dry_run=asked.op == SIMULATE or body.dry_run, back="")
         if self._tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable
-        if asked.op == SIMULATE and self._tasks.simulation(job) is not None:
-            return problem(409, "A simulation of this job is running: a job has one at a time.")
+        if self._tasks.running_simulation(job, asked) is not None:
+            return problem(409, ONE_AT_A_TIME)
         self._tasks.begin(task)
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):

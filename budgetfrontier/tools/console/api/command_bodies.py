@@ -16,7 +16,6 @@ from budgetfrontier.tools.console.api import NoParameters, described
 from budgetfrontier.tools.console.forms import LONGEST_REASON, MOST, SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import BadRequest
-from budgetfrontier.tools.console.steer_process import SIMULATE
 from budgetfrontier.tools.console.steering import Task
 from budgetfrontier.tools.importers import lists
 
@@ -116,8 +115,8 @@ class ForgetBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
 class SimulateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The body of `simulate`: the crawl as it is, and with `set` beside it as it would be.
 
-    Its effect has both as `today` and `proposed`, and in `notes` sentences about them. It changes nothing. A job has
-    one simulation at a time, which ends with the console.
+    Its effect has both as `today` and `proposed`, in `doubts` sentences on how sure they are, and `notes` on how they
+    were made. It changes nothing. A job has one simulation at a time, which ends with the console.
     """
 
     set: Annotated[dict[str, Any], described("settings as in an override: {queue_total_budget: 500}")] = {}
@@ -272,12 +271,9 @@ def forget(job: ConsoleJob, body: ForgetBody) -> SubmittedCommand:
 
 def simulate(job: ConsoleJob, body: SimulateBody) -> SubmittedCommand:
     """Simulate how the crawl goes on. Raises BadRequest for settings that cannot be changed."""
-    if body.match != "*" and not body.set:
-        raise BadRequest("match: it is for `set`: which URIs the settings are for")
-    change = forms.adjustment(body.match, body.set) if body.set else {}
-    asked: dict[str, Any] = {"fetchers": body.fetchers, "most": body.max_fetches, "seed": body.seed}
-    asked["seconds"] = None if body.until == "finish" else forms.duration("until", body.until)
-    return forms.without_code(SubmittedCommand(SIMULATE, change | asked, ""))
+    return forms.simulation(
+        body.match, body.set, until=body.until, fetchers=body.fetchers, most=body.max_fetches, seed=body.seed
+    )
 
 
 def _for_good(body: DeleteBody | DropBody | ForgetBody) -> dict[str, bool]:

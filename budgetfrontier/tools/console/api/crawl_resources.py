@@ -11,7 +11,6 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlState, Process, Summary
 from budgetfrontier.reports import adjustment_outcomes, alert_state
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
-from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.kinds import KINDS, WITH_SINCE
 from budgetfrontier.reports.operators import AuditRow, CrawlOperator
@@ -36,6 +35,7 @@ from budgetfrontier.tools.console.api.time_resources import left_out
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.made_by_commands import from_command
 from budgetfrontier.tools.console.pages import adjustments as adjustments_page
+from budgetfrontier.tools.console.pages import alerts as alerts_page
 from budgetfrontier.tools.console.pages import audit as audit_page
 from budgetfrontier.tools.console.pages.dead_letters import counted_reasons
 from budgetfrontier.tools.console.pages.index import build as build_index
@@ -264,7 +264,10 @@ def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
         hung=report.standing.process.alive and is_hung(report.standing),
         totals=report.totals,
         wrong=_as_problem_items(
-            [one._asdict() for one in wrong_now(job.path if job.is_folder else None, report.totals, spend)]
+            [
+                one._asdict()
+                for one in wrong_now(job.path if job.is_folder else None, report.totals, spend, alerts=job.alert_files)
+            ]
         ),
         removed_bytes=report.removed,
         note=missing,
@@ -326,9 +329,11 @@ def labels(job: ConsoleJob, parameters: LimitParameters) -> Listing[LabelTotals]
 
 def alerts(job: ConsoleJob, parameters: NoParameters) -> Listing[AlertItem]:
     """Return the alerts that are raised, as of the last look at the job, which is `as_of`: null if there was none."""
-    files = AlertFiles.of_job(job.folder)
+    files = job.alert_files
+    if files is None:
+        return Listing(rows=[], note=alerts_page.UNKNOWN)
     state = alert_state.read(files)
-    note = alert_state.damage(files) or ("" if state else "nobody has watched this job yet")
+    note = alert_state.damage(files) or ("" if state else "nobody has watched this crawl yet")
     rows = [
         AlertItem(
             name, about.level, about.since, about.text,

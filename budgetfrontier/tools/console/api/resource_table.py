@@ -18,10 +18,8 @@ from budgetfrontier.tools.console.api import time_resources as times
 from budgetfrontier.tools.console.named_tokens import Role
 
 
-def _command(
-    name: str, summary: str, body: Any, answer: Any, role: Role = Role.STEER, *, of_partitions: bool = True
-) -> ApiResource:
-    return ApiResource("POST", f"{JOB}/{name}", summary, body, commands.CommandResult, answer, role, of_partitions)
+def _command(name: str, summary: str, body: Any, answer: Any, role: Role = Role.STEER) -> ApiResource:
+    return ApiResource("POST", f"{JOB}/{name}", summary, body, commands.CommandResult, answer, role)
 
 
 RESOURCES = (
@@ -115,7 +113,7 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/alerts", "the alerts that are raised, and which sinks were told",
-        NoParameters, Listing[crawl.AlertItem], crawl.alerts, of_partitions=False,
+        NoParameters, Listing[crawl.AlertItem], crawl.alerts,
     ),
     ApiResource(
         "GET", f"{JOB}/adjustments", "the adjustments in force, in the order in which they apply",
@@ -147,7 +145,7 @@ RESOURCES = (
     _command("import", "schedule URLs", commands.ImportBody, commands.schedule),
     _command(
         "simulate", "simulate how the crawl goes on, also with other settings",
-        commands.SimulateBody, commands.simulate, of_partitions=False,
+        commands.SimulateBody, commands.simulate,
     ),
 )  # fmt: skip
 """All resources."""

@@ -15,6 +15,7 @@ from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import (
     ConsolePage,
     adjustments,
+    alerts,
     audit,
     compare,
     dead_letters,
@@ -27,6 +28,7 @@ from budgetfrontier.tools.console.pages import (
     retired,
     runs,
     seeds,
+    simulation_form,
     statuses,
     steer,
     traps,
@@ -57,7 +59,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     spend = whole.overview.spend()
     report = current.report
     return (
-        judgement(report.verdict, wrong_now(None, report.totals, spend), job.base)
+        judgement(report.verdict, wrong_now(None, report.totals, spend, alerts=job.alert_files), job.base)
         | foreseen(whole.forecasts, standstill(report.standing))
         | {
             "process": process_line(report.standing),
@@ -114,11 +116,13 @@ PAGES = (
     ConsolePage("/compare", "Compare", "compare.html", compare.build),
     ConsolePage("/seeds", "Seeds", "seeds.html", seeds.build),
     ConsolePage("/retired", "Retired", "retired.html", retired.build, group="problems"),
+    ConsolePage("/alerts", "Alerts", "alerts.html", alerts.build, every=5.0, group="problems"),
     ConsolePage("/traps", "Traps", "traps.html", traps.build, group="problems"),
     ConsolePage("/errors", "Errors", "errors.html", errors.build, group="problems"),
     ConsolePage("/statuses", "Statuses", "statuses.html", statuses.build, group="problems"),
     ConsolePage("/dead-letters", "Dead letters", "dead_letters.html", dead_letters.build, group="problems"),
     ConsolePage("/steer", "Steer", "steer.html", steer.build, group="change", steers=True),
+    ConsolePage("/simulate", "Simulate", "simulate.html", simulation_form.build, group="change", steers=True),
     ConsolePage("/adjustments", "Adjustments", "adjustments.html", adjustments.build, group="change"),
     ConsolePage("/audit", "Audit", "audit.html", audit.build, group="change"),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -11,6 +10,5 @@ from budgetfrontier.tools.console.query import Query
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the values that the forms show besides their fields."""
-    simulate = ("budgetfrontier", "simulate", job.place, "--set", "queue_total_budget=500", "--until", "12h")
     keeps_urls = job.look(lambda operator: operator.settings.frontier.keep_urls)
-    return {"totals": job.sample_now().totals, "keeps_urls": keeps_urls, "simulate": shlex.join(simulate)}
+    return {"totals": job.sample_now().totals, "keeps_urls": keeps_urls}

@@ -21,6 +21,7 @@ from budgetfrontier.tools.console.pages import (
     retired,
     runs,
     seeds,
+    simulation_form,
     statuses,
     steer,
     traps,
@@ -46,6 +47,7 @@ PAGES = (
     ConsolePage("/statuses", "Statuses", "statuses.html", statuses.build, every=5.0, group="problems"),
     ConsolePage("/dead-letters", "Dead letters", "dead_letters.html", dead_letters.build, every=5.0, group="problems"),
     ConsolePage("/steer", "Steer", "steer.html", steer.build, group="change", steers=True),
+    ConsolePage("/simulate", "Simulate", "simulate.html", simulation_form.build, group="change", steers=True),
     ConsolePage("/adjustments", "Adjustments", "adjustments.html", adjustments.build, every=5.0, group="change"),
     ConsolePage("/audit", "Audit", "audit.html", audit.build, every=5.0, group="change"),
 )

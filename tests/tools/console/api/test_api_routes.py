@@ -207,7 +207,7 @@ def test_what_has_followed_an_adjustment_is_with_its_entry(job: Path) -> None:
 
 def test_alerts_say_which_sinks_were_told(job: Path) -> None:
     ((_, _, body),) = asked(job, "/jobs/job/alerts")
-    assert json.loads(body) == {"rows": [], "next": None, "as_of": None, "note": "Nobody has watched this job yet."}
+    assert json.loads(body) == {"rows": [], "next": None, "as_of": None, "note": "Nobody has watched this crawl yet."}
     about = RaisedAlert(level="bad", text="it was killed", since=7.0)
     sent = AlertDelivery(id="1", sink="desk", condition="killed", raised=True, time=8.0, about=about, error="refused")
     state = AlertState(looked=9.0, raised={"killed": about}, deliveries=[sent])

@@ -220,6 +220,7 @@ def test_a_simulation_changes_nothing_and_its_result_is_asked_for(job: Path) -> 
     assert found.dry_run and found.error is None and found.done == 1.0 and found.effect is not None
     assert found.effect["today"]["fetches"] + 3 == found.effect["proposed"]["fetches"]
     assert any("may be needed" in one for one in found.effect["notes"])
+    assert any("the 3 draws end after" in one for one in found.effect["doubts"])
     assert [entry.command for entry in entries(job)] == ["retire"]
 
 

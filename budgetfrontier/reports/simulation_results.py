@@ -1,0 +1,91 @@
+"""The results of simulations for people: a table of both settings beside each other, and how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from budgetfrontier.core.units import describe_duration, format_size
+from budgetfrontier.reports.format import percent
+from budgetfrontier.rules.simulation import FEW, MOST, Simulated
+
+NO_SIMULATION = (
+    "a crawl in partitions is simulated from its snapshots: give `simulate --cluster`, or the console that shows it, "
+    "--config FILE with the configuration of its workers"
+)
+_HEADS = ("today's settings", "proposed")
+_HANGS = 0.5  # the part of its time after which a simulation that hangs on few hosts has fetched nearly all
+_COUNTS = (
+    ("fetches", "fetches"),
+    ("succeeded", "succeeded"),
+    ("failed", "failed"),
+    ("disregarded", "disregarded"),
+    ("spent", "spent"),
+    ("discovered", "URIs found"),
+    ("queued", "URIs still queued"),
+    ("retired", "retired queues"),
+    ("stranded", "URIs in retired queues"),
+    ("starved", "queues that had no turn"),
+)
+
+
+def table(found: Sequence[Simulated]) -> list[list[str]]:
+    """Return rows, each with its name first; the first one has the heads."""
+    rows = [["", *_HEADS[: len(found)]], ["ends after", *(describe_duration(one.seconds) for one in found)]]
+    if (draws := len(found[0].draws)) > 1:
+        rows.append([f"ends of {draws} draws", *map(_ends, found)])
+        fetches = (sorted(fetches for _, fetches in one.draws) for one in found)
+        rows.append([f"fetches of {draws} draws", *(_range(f"{each[0]:,}", f"{each[-1]:,}") for each in fetches)])
+    rows.append([f"{MOST:.0%} of the fetches", *(describe_duration(one.most_after) for one in found)])
+    rows.append(["ended by", *(one.ended_by for one in found)])
+    rows += [[name, *(f"{getattr(one, field):,}" for one in found)] for field, name in _COUNTS]
+    rows.append(["downloaded", *(format_size(one.size) for one in found)])
+    rows.append(["drawn from few fetches", *(percent(_unsure(one)) for one in found)])
+    return rows
+
+
+def _ends(one: Simulated) -> str:
+    """Return the first and the last end of all draws."""
+    ends = sorted(seconds for seconds, _ in one.draws)
+    return _range(describe_duration(ends[0]), describe_duration(ends[-1]))
+
+
+def _range(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"
+
+
+def _unsure(one: Simulated) -> float:
+    return one.unsure / (one.fetches or 1)
+
+
+def doubts(found: Sequence[Simulated]) -> list[str]:
+    """Return sentences on how sure results are: by chance, by what is known of hosts, and by what is left out."""
+    sentences = []
+    for head, one in zip(_HEADS, found, strict=False):
+        whose = f"With {head}" if head == _HEADS[0] else "As proposed"
+        if len(one.draws) == 1:
+            sentences.append(f"{whose}, it was simulated once: how much is chance does not show.")
+        else:
+            sentences.append(
+                f"{whose}, the {len(one.draws)} draws end after {_ends(one)}: chance makes no more difference than "
+                "that, as far as so few tell."
+            )
+        if one.unsure:
+            sentences.append(
+                f"{whose}, {percent(_unsure(one))} of the fetches are of hosts of which fewer than {FEW} attempts had "
+                "ended before: of these, little is known."
+            )
+        if one.most_after < _HANGS * one.seconds:
+            sentences.append(
+                f"{whose}, {MOST:.0%} of the fetches have ended after {describe_duration(one.most_after)}: when the "
+                "rest ends hangs on a few hosts."
+            )
+    return [*sentences, *filter(None, (new_hosts(found),))]
+
+
+def new_hosts(found: Sequence[Simulated]) -> str:
+    """Return the sentence on new hosts, which are not simulated, and how much that matters; "" if it does not."""
+    elsewhere = found[0].elsewhere
+    if elsewhere == 0.0:
+        return ""
+    known = "" if elsewhere is None else f"; {percent(elsewhere)} of them were on others until now"
+    return f"New hosts are not simulated: new URIs are taken to be on the host of the page they are found on{known}."

@@ -1,0 +1,44 @@
+"""The results of simulations for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.reports.simulation_results import doubts, new_hosts, table
+from budgetfrontier.rules.simulation import Simulated
+
+COUNTS = dict.fromkeys(("succeeded", "failed", "disregarded", "spent", "discovered", "size", "queued"), 0)
+
+
+def simulated(*draws: tuple[float, int], **values: Any) -> Simulated:
+    """A simulation that is the first of some draws."""
+    seconds, fetches = draws[0]
+    asked: dict[str, Any] = {"ended_by": "finished", "unsure": 0, "most_after": seconds, "elsewhere": 0.0}
+    return Simulated(seconds=seconds, fetches=fetches, draws=[*draws], **COUNTS | asked | values)
+
+
+def test_the_table_has_a_column_for_each_and_the_range_of_the_draws() -> None:
+    rows = table([simulated((3600, 10), (7200, 12)), simulated((3600, 10), (3600, 10), unsure=5)])
+    assert rows[:4] == [
+        ["", "today's settings", "proposed"],
+        ["ends after", "1h", "1h"],
+        ["ends of 2 draws", "1h to 2h", "1h"],
+        ["fetches of 2 draws", "10 to 12", "10"],
+    ]
+    assert rows[-1] == ["drawn from few fetches", "0%", "50%"]
+    assert not any("draws" in row[0] for row in table([simulated((3600, 10))]))
+
+
+def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None:
+    plain = simulated((3600, 10), (7200, 12))
+    unsure = simulated((36_000, 10), unsure=5, most_after=600.0, elsewhere=0.25)
+    first, *others = doubts([plain, unsure])
+    assert first.startswith("With today's settings, the 2 draws end after 1h to 2h: ")
+    assert [one.partition(", ")[2].partition(":")[0] for one in others] == [
+        "it was simulated once",
+        "50% of the fetches are of hosts of which fewer than 10 attempts had ended before",
+        "99% of the fetches have ended after 10m",
+    ]
+    assert all(one.startswith("As proposed, ") for one in others)
+    assert doubts([unsure])[-1] == new_hosts([unsure]) and "25% of them were on others" in new_hosts([unsure])
+    assert new_hosts([plain]) == ""
