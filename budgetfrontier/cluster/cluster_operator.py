@@ -21,10 +21,10 @@ from budgetfrontier.cluster.inspection import (
     FetchedPage,
     FoundQueue,
     QueuePage,
-    Reported,
     RowPage,
 )
 from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, limit_reached
+from budgetfrontier.cluster.summaries import PartitionSummary, Reported
 from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.scheduling import uri_from
@@ -91,6 +91,8 @@ class PartitionRow(NamedTuple):
     succeeded: int | None
     failed: int | None
     spent: int | None
+    age: float | None
+    """Seconds since the owner has published these figures, if it does not answer."""
 
 
 class ClusterOperator:
@@ -117,7 +119,10 @@ class ClusterOperator:
 
     def unanswered(self) -> str:
         """Return the sentence on the partitions that have not answered, with the last owners known."""
-        return self.owners.without_owner(self.missing) if self.missing else ""
+        if not self.missing:
+            return ""
+        late = self.owners.told_late()
+        return self.owners.without_owner(self.missing) + (f"; {late}" if late else "")
 
     # -- the whole crawl
 
@@ -127,7 +132,7 @@ class ClusterOperator:
 
     def current(self) -> tuple[Report, list[PartitionRow]]:
         """Return the report of the crawl without its queues, and a row for each partition."""
-        reports = [*self.owners.ask("head", Report).values()]
+        reports = [*self.owners.looked("head", Report, attrgetter("report")).values()]
         standings = self.owners.standings()
         return self._merged(reports, standings), self.rows(standings)
 
@@ -150,7 +155,7 @@ class ClusterOperator:
             owner, found = owners.get(number), standings.get(number)
             known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
             if found is None:
-                rows.append(PartitionRow(number, *known, *[None] * 9))
+                rows.append(PartitionRow(number, *known, *[None] * 10))
                 continue
             totals = found.summary
             rows.append(
@@ -158,7 +163,7 @@ class ClusterOperator:
                     number, found.owner, known[1], found.epoch, found.position,
                     max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
                     sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
-                    totals.expenditure,
+                    totals.expenditure, self.owners.ages.get(number),
                 )
             )  # fmt: skip
         return rows
@@ -178,7 +183,7 @@ class ClusterOperator:
         if all_states or limit > MOST_LISTED:
             with self.scan() as (head, queues):
                 return CrawlOverview(head, overview.gather(queues))
-        found: dict[int, Reported] = self.owners.ask("report", Reported, limit=limit)
+        found: dict[int, Reported] = self.owners.looked("report", Reported, _reported, limit=limit)
         for one in found.values():
             overview.add(one.gathered)
         return CrawlOverview(self._merged([one.report for one in found.values()], self.owners.standings()), overview)
@@ -535,6 +540,10 @@ class ClusterOperator:
             f"there is no dead letter {name}; `budgetfrontier dead-letters {self.job}` lists them as PARTITION/ID, and "
             "nothing was changed"
         )
+
+
+def _reported(summary: PartitionSummary) -> Reported:
+    return Reported(summary.report, summary.gathered)
 
 
 def _has_more(page: QueuePage, asked: int) -> bool:

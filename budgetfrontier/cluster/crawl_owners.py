@@ -6,8 +6,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
+from budgetfrontier.bus.interface import BusError
 from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.inspection import AppliedCommand
@@ -15,16 +17,21 @@ from budgetfrontier.cluster.owner_calls import OwnerCalls
 from budgetfrontier.cluster.partition_progress import PartitionProgress, to_standings
 from budgetfrontier.cluster.partition_router import PAUSE
 from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.summaries import PartitionSummary
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.core.units import describe_duration
 from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.records import AuditEntry
 
+GONE: Final = 30.0
+"""Seconds after which a partition whose owner does not answer, and has published no summary, counts as missing."""
 WAIT: Final = 10.0
 """Seconds for which a command waits until the owners of all partitions have applied it."""
+_T = TypeVar("_T")
 Ends = Callable[[int], Mapping[int, int]]
 """Takes the number of partitions; returns the ends of their logs: the offset that comes next in each."""
 
@@ -33,9 +40,19 @@ class CrawlOwners:
     """The owners of a crawl's partitions, for one thread. `job` stands for the crawl in suggested commands."""
 
     def __init__(
-        self, frontier: ClusterFrontier, *, job: str, ends: Ends | None = None, patience: float | None = None
+        self,
+        frontier: ClusterFrontier,
+        *,
+        job: str,
+        ends: Ends | None = None,
+        summaries: Callable[[], Mapping[int, PartitionSummary]] | None = None,
+        patience: float | None = None,
     ) -> None:
+        """Ask the owners that a client finds. `summaries()` returns those that they have published, if they do."""
         self.job = job
+        self.summaries = summaries
+        self.ages: dict[int, float] = {}
+        """By partition: the seconds since its summary, of those whose owners have not answered what was asked last."""
         self.ends = ends
         self.calls = OwnerCalls(frontier, patience=patience)
         self.progress: dict[int, dict[str, Any]] = {}
@@ -74,12 +91,41 @@ class CrawlOwners:
 
     def ask(self, look: str, kind: Any, *, of: Iterable[int] | None = None, **named: Any) -> dict[int, Any]:
         """Return the answers of owners to a look of `inspection`, by partition: of all, or of some."""
-        convert = converter(kind)
+        return self.calls.each(_inspected(look, kind, named), range(self.partitions) if of is None else of)
 
-        def call(remote: RemoteFrontier, number: int) -> Any:
-            return convert(remote.plain("inspect", number, look, named))
+    def latest(
+        self, call: Callable[[RemoteFrontier, int], _T], of_summary: Callable[[PartitionSummary], _T]
+    ) -> dict[int, _T]:
+        """Return the answers of owners by partition, or what the summaries say of those that do not answer at once.
 
-        return self.calls.each(call, range(self.partitions) if of is None else of)
+        One whose summary is older than `GONE` counts as missing nevertheless. Takes a second at the most, if all
+        partitions without an answer have a summary.
+        """
+        numbers = range(self.partitions)
+        if self.summaries is None:
+            return self.calls.each(call, numbers)
+        found: dict[int, _T] = self.calls.soon(call, numbers)
+        if len(found) == len(numbers):
+            return dict(sorted(found.items()))
+        known, now = self._known(), time.time()
+        late = {number: known[number] for number in numbers if number not in found and number in known}
+        self.ages |= {number: max(0.0, now - one.at) for number, one in late.items()}
+        self.calls.missing |= {number for number in late if self.ages[number] > GONE}
+        found |= {number: of_summary(one) for number, one in late.items()}
+        found |= self.calls.each(call, set(numbers) - found.keys())
+        return dict(sorted(found.items()))
+
+    def _known(self) -> Mapping[int, PartitionSummary]:
+        try:
+            return {} if self.summaries is None else self.summaries()
+        except BusError:  # of a topic that is not there, such as that of a crawl that begins
+            return {}
+
+    def looked(
+        self, look: str, kind: Any, of_summary: Callable[[PartitionSummary], Any], **named: Any
+    ) -> dict[int, Any]:
+        """Return the `latest` answers to a look of `inspection`, by partition."""
+        return self.latest(_inspected(look, kind, named), of_summary)
 
     def ask_one(self, number: int, look: str, kind: Any, **named: Any) -> Any:
         """Return the answer of the owner of one partition. Raises ConnectionLost."""
@@ -92,6 +138,14 @@ class CrawlOwners:
         """Return the sentence that the owners of partitions do not answer, with the last ones known."""
         return self.calls.sentence(numbers, self.partitions)
 
+    def told_late(self) -> str:
+        """Return the sentence on the age of figures that are from summaries; "" if there are none."""
+        if not self.ages:
+            return ""
+        named, oldest = merging.named_partitions(self.ages), describe_duration(max(self.ages.values()))
+        whose, since = ("its owner", "") if len(self.ages) == 1 else ("their owners", "up to ")
+        return f"the figures of {named} are those that {whose} published {since}{oldest} ago"
+
     def standings(self) -> dict[int, PartitionProgress]:
         """Return the standings of partitions: each worker is asked once for all of its own."""
         standings_of: dict[RemoteFrontier, dict[int, PartitionProgress]] = {}
@@ -103,7 +157,7 @@ class CrawlOwners:
                 raise NotOwner
             return standings_of[remote][number]
 
-        return self.calls.each(call, range(self.partitions))
+        return self.latest(call, attrgetter("standing"))
 
     # -- commands
 
@@ -160,6 +214,12 @@ class CrawlOwners:
             f"not applied yet by {named} of {self.partitions}: it is in {log}, and counts once an "
             "owner reads it; do not give it again"
         )
+
+
+def _inspected(look: str, kind: Any, named: dict[str, Any]) -> Callable[[RemoteFrontier, int], Any]:
+    """Return the call that asks the owner of a partition for a look of `inspection`."""
+    convert = converter(kind)
+    return lambda remote, number: convert(remote.plain("inspect", number, look, named))
 
 
 def refused(entries: Mapping[int, AuditEntry]) -> None:

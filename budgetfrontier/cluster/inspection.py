@@ -17,6 +17,7 @@ import msgspec
 
 from budgetfrontier.cluster import state
 from budgetfrontier.cluster.entry_names import EntryNames, read_name
+from budgetfrontier.cluster.summaries import Reported
 from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
@@ -36,7 +37,7 @@ from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, Selection
-from budgetfrontier.reports.overview import Gathered, Overview
+from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
 from budgetfrontier.reports.retired_list import RetiredList
 from budgetfrontier.reports.status_tables import Statuses
@@ -67,13 +68,6 @@ MOST_PASSED: Final = 200_000
 
 
 _T = TypeVar("_T")
-
-
-class Reported(msgspec.Struct):
-    """The report of a partition, without its queues, and their aggregates."""
-
-    report: Report
-    gathered: Gathered
 
 
 class QueuePage(msgspec.Struct):

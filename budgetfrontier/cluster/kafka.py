@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
-from budgetfrontier.bus.kafka_errors import Heard, error_of
-from budgetfrontier.cluster import owners
+from budgetfrontier.bus.kafka_errors import error_of
+from budgetfrontier.cluster import owners, summaries
+from budgetfrontier.cluster.compacted_topic import NO_TOPIC, STEP, TELLS_END, CompactedTopic, end_of_log
 from budgetfrontier.cluster.owners import Owner, Owners
+from budgetfrontier.cluster.summaries import PartitionSummary
 from budgetfrontier.core.endpoints import addresses
-from budgetfrontier.errors import FrontierError, MissingExtra, WrongAddress
+from budgetfrontier.errors import MissingExtra, WrongAddress
 from budgetfrontier.settings.checks import topics_objection
 
 try:
@@ -22,15 +24,6 @@ try:
     from confluent_kafka import TopicPartition
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
-
-_CODES = confluent_kafka.KafkaError
-_NO_TOPIC: Final = (_CODES._UNKNOWN_PARTITION, _CODES._UNKNOWN_TOPIC, _CODES.UNKNOWN_TOPIC_OR_PART)
-_TELLS_END: Final = {"enable.partition.eof": True}
-_STEP: Final = 0.05
-CLOSING: Final = 5.0
-"""Seconds for which a broker is waited for at the end."""
-FIRST_LOOK: Final = 3.0
-"""Seconds to wait for a broker that was not reached yet, before the reason is logged."""
 
 
 class Place(NamedTuple):
@@ -87,83 +80,46 @@ def _properties(where: Place) -> dict[str, Any]:
     return {"bootstrap.servers": where.brokers, "log_level": 2, **options}
 
 
-def _end_of_log(event: Any) -> int | None:
-    """Return the offset at which a consumer has come to the end of a log; None for another error, or a message."""
-    error = event.error()
-    return int(event.offset()) if error is not None and error.code() == _CODES._PARTITION_EOF else None
-
-
 class KafkaDirectory:
-    """The owners of a crawl's partitions, in a compacted topic with one record for each partition."""
+    """The owners of a crawl's partitions, and their summaries: compacted topics with one record for each partition."""
 
     def __init__(self, where: Place) -> None:
-        self._topic, self._suffixes = f"{where.crawl}-owners", f"{where.crawl}-suffixes"
+        self._suffixes = f"{where.crawl}-suffixes"
         self._settings = _properties(where)
         self._creates = where.options.get("create") != "no"
         self._bus = kafka.connect(where.brokers, where.options)
-        self._producer: Any = None
-        self._consumer: Any = None
-        self._heard = Heard()
-        self._is_reached = False
-        self._ended = 0
-        """The end of the topic at which the consumer was last: control records may come after the last owner."""
-        self._owners = Owners()
+        self._owners_topic, self._summaries_topic = (
+            CompactedTopic(f"{where.crawl}-{name}", self._bus, self._settings, creates=self._creates)
+            for name in ("owners", "summaries")
+        )
+        self._owners, self._summaries = Owners(), dict[int, PartitionSummary]()
+
+    def create(self) -> None:
+        """Create the topics, unless they are there. Raises BusError."""
+        self._owners_topic.create()
+        self._summaries_topic.create()
 
     def publish(self, *owners_: Owner) -> None:
-        """Send owners to the topic, which `create` has made; they are there soon, once the broker answers."""
-        producer = self._connected_producer()
-        for owner in owners_:
-            producer.produce(self._topic, owners.encode(owner), key=str(owner.partition), partition=0)
-        producer.poll(0)
+        """Send owners to their topic; they are there soon, once the broker answers."""
+        self._owners_topic.publish({owner.partition: owners.encode(owner) for owner in owners_})
 
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now."""
-        if self._consumer is None:
-            self.create()
-            self._consumer = self._new_consumer()
-        deadline = time.monotonic() + TIMEOUT
-        try:
-            if self._is_reached:
-                end = self._end(TIMEOUT)
-            else:
-                end = self._heard.first(self._consumer, self._end, FIRST_LOOK)
-                self._consumer.assign([TopicPartition(self._topic, 0, 0)])
-                self._is_reached = True
-        except confluent_kafka.KafkaException as e:
-            raise BusError(f"Kafka: {e.args[0].str()}") from e
-        while self._position() < end:
-            message = self._consumer.poll(_STEP)
-            if message is None:
-                if time.monotonic() > deadline:
-                    raise BusError(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
-            elif message.error() is not None:
-                self._ended = max(self._ended, _end_of_log(message) or 0)
-            elif (owner := owners.decode(message.value() or b"")) is not None:
+        for record in self._owners_topic.read():
+            if (owner := owners.decode(record)) is not None:
                 self._owners.note(owner)
         return self._owners
 
-    def _new_consumer(self) -> Any:
-        group = {"group.id": f"{self._topic}-readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        try:
-            return confluent_kafka.Consumer({**self._settings, **group, **_TELLS_END, "error_cb": self._heard})
-        except confluent_kafka.KafkaException as e:  # a repetition would not help
-            raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
+    def publish_summaries(self, found: Sequence[PartitionSummary]) -> None:
+        """Send summaries to their topic; they are there soon, once the broker answers."""
+        self._summaries_topic.publish({one.standing.partition: summaries.encode(one) for one in found})
 
-    def _end(self, timeout: float) -> int:
-        """Return the offset that comes next in the topic. Raises BusError if there is none, and KafkaException.
-
-        Raises BusAway if the topic is created here: a broker may list it late, or may have listed one that was being
-        deleted.
-        """
-        try:
-            return int(self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=timeout)[1])
-        except confluent_kafka.KafkaException as e:
-            if e.args[0].code() in _NO_TOPIC:
-                if self._creates:
-                    self.create()
-                    raise BusAway(f"Kafka does not list the topic {self._topic} yet; try again") from e
-                raise BusError(f"there is no topic {self._topic} at the broker: no worker has begun this crawl") from e
-            raise
+    def summaries(self) -> Mapping[int, PartitionSummary]:
+        """Return the last summary of each partition that has one."""
+        for record in self._summaries_topic.read():
+            if (found := summaries.decode(record)) is not None:
+                self._summaries[found.standing.partition] = found
+        return self._summaries
 
     def suffix_list(self, own: str | None = None) -> str | None:
         """Return the list in the first record of its topic; append `own` if there is none."""
@@ -171,7 +127,7 @@ class KafkaDirectory:
             self._bus.create(self._suffixes, 1, {"retention.ms": "-1", "retention.bytes": "-1"})
         found = self._first_record(self._suffixes)
         if found is None and own is not None:
-            producer = self._connected_producer()
+            producer = self._owners_topic.connected_producer()
             producer.produce(self._suffixes, zlib.compress(own.encode()), partition=0)
             if producer.flush(TIMEOUT):
                 raise BusAway(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
@@ -180,7 +136,7 @@ class KafkaDirectory:
 
     def _first_record(self, topic: str) -> bytes | None:
         """Return the first record of a topic; None if it has none, or there is no such topic. Raises BusError."""
-        consumer = confluent_kafka.Consumer({**self._settings, **_TELLS_END, "group.id": f"{topic}-readers"})
+        consumer = confluent_kafka.Consumer({**self._settings, **TELLS_END, "group.id": f"{topic}-readers"})
         place = TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)
         deadline = time.monotonic() + TIMEOUT
         try:
@@ -189,38 +145,20 @@ class KafkaDirectory:
                 return None
             consumer.assign([place])
             while time.monotonic() < deadline:
-                message = consumer.poll(_STEP)
+                message = consumer.poll(STEP)
                 if message is not None and message.error() is None:
                     return bytes(message.value())
-                if message is not None and _end_of_log(message) is not None:  # it has control records alone
+                if message is not None and end_of_log(message) is not None:  # it has control records alone
                     return None
             raise BusAway(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
         except confluent_kafka.KafkaException as e:
-            if e.args[0].code() in _NO_TOPIC:
+            if e.args[0].code() in NO_TOPIC:
                 return None
             raise error_of(e) from e
         finally:
             consumer.close()
 
-    def _connected_producer(self) -> Any:
-        if self._producer is None:
-            self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
-        return self._producer
-
-    def _position(self) -> int:
-        found = self._consumer.position([TopicPartition(self._topic, 0)])[0].offset
-        return max(self._ended, int(found))
-
     def close(self) -> None:
-        """Close the connections, once the broker has the published entries, if it answers soon."""
-        if self._producer is not None:
-            self._producer.flush(CLOSING)
-        if self._consumer is not None:
-            self._consumer.close()
-        self._consumer = self._producer = None
-        self._is_reached, self._ended = False, 0
-
-    def create(self) -> None:
-        """Create the topic, unless it is there. Raises BusError."""
-        if self._creates:
-            self._bus.create(self._topic, 1, {"cleanup.policy": "compact"})
+        """Close the connections, once the broker has what was published, if it answers soon."""
+        self._owners_topic.close()
+        self._summaries_topic.close()

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from budgetfrontier.cluster.client import ClusterFrontier
@@ -17,6 +19,8 @@ from budgetfrontier.remote import RemoteFrontier
 
 PATIENCE: Final = 3.0
 """Seconds for which the owner of a partition is looked for, before the partition counts as missing."""
+SOON: Final = 0.5
+"""Seconds for an answer for which there is a summary instead."""
 SIGN_OF_LIFE: Final = 3.0
 """Seconds within which a worker has to answer at all, before it is asked for what takes longer."""
 LONGEST: Final = 60.0
@@ -41,6 +45,8 @@ class OwnerCalls:
         self._frontier = frontier
         self._patience = PATIENCE if patience is None else patience
         self._there: set[str] = set()
+        self._late: set[str] = set()
+        """The addresses of workers that have not answered soon."""
         self._refused: set[str] = set()
         """The addresses of workers that let nobody in with these credentials."""
         self._lock = threading.Lock()
@@ -48,16 +54,38 @@ class OwnerCalls:
     def __repr__(self) -> str:
         return f"<OwnerCalls of {self._frontier!r}>"
 
+    def soon(self, call: Call, numbers: Iterable[int]) -> dict[int, Any]:
+        """Call the owners of partitions; return the answers that have come within `SOON` seconds.
+
+        Workers that have not answered so soon are not asked again by this method.
+        """
+        answers = SimpleQueue[tuple[str, dict[int, Any]]]()
+        asked = {one: of_it for one, of_it in self._by_address(set(numbers)).items() if one not in self._late}
+        for address, of_it in asked.items():
+            ask = partial(self._ask_for, answers, call, address, of_it)
+            threading.Thread(target=ask, name="an operator's call", daemon=True).start()
+        found: dict[int, Any] = {}
+        self._late |= asked.keys()
+        deadline = time.monotonic() + SOON
+        with suppress(Empty):
+            for _ in asked:
+                address, answer = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+                self._late.discard(address)
+                found |= answer
+        return found
+
+    def _ask_for(
+        self, answers: SimpleQueue[tuple[str, dict[int, Any]]], call: Call, address: str, numbers: Iterable[int]
+    ) -> None:
+        answers.put((address, self._asked(call, address, numbers, within=SOON)))
+
     def each(self, call: Call, numbers: Iterable[int]) -> dict[int, Any]:
         """Call the owners of partitions; return the answers of those that have given one."""
         left = set(numbers) - self.missing
         found: dict[int, Any] = {}
         deadline = time.monotonic() + self._patience
         while left:
-            by_address: dict[str, list[int]] = {}
-            for number, owner in self._frontier.owners().items():
-                if owner.address and number in left:
-                    by_address.setdefault(owner.address, []).append(number)
+            by_address = self._by_address(left)
             with ThreadPoolExecutor(min(len(by_address), _THREADS) or 1) as pool:
                 parts = [pool.submit(self._asked, call, *item) for item in by_address.items()]
             for part in parts:
@@ -68,6 +96,13 @@ class OwnerCalls:
                 break
             if left:
                 time.sleep(PAUSE)
+        return found
+
+    def _by_address(self, numbers: Collection[int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for number, owner in self._frontier.owners().items():
+            if owner.address and number in numbers:
+                found.setdefault(owner.address, []).append(number)
         return found
 
     def any(self, call: Callable[[RemoteFrontier], Any], *, within: float | None = None) -> Any:
@@ -90,8 +125,11 @@ class OwnerCalls:
                 raise ConnectionLost(f"no worker of this crawl answers{why}; look whether one runs")
             time.sleep(PAUSE)
 
-    def remote(self, address: str) -> RemoteFrontier | None:
-        """Return the connection to a worker that has answered lately; None if it does not, or refuses this client."""
+    def remote(self, address: str, *, within: float | None = None) -> RemoteFrontier | None:
+        """Return the connection to a worker that has answered lately; None if it does not, or refuses this client.
+
+        One that does not answer `within` so many seconds, if they are given, may be asked again.
+        """
         with self._lock:
             if address in self.silent:
                 return None
@@ -99,11 +137,15 @@ class OwnerCalls:
         try:
             remote = self._frontier.transport.remote(address)
             if is_new:
-                remote.timeout = SIGN_OF_LIFE
+                remote.timeout = SIGN_OF_LIFE if within is None else within
                 with suppress(NotOwner):
                     remote.plain("state")
                 remote.timeout = LONGEST
-        except (ConnectionLost, FrontierClosed, WrongCredentials) as e:
+        except (ConnectionLost, FrontierClosed) as e:
+            if within is None:
+                self._lose(address, e)
+            return None
+        except WrongCredentials as e:
             self._lose(address, e)
             return None
         with self._lock:
@@ -126,10 +168,12 @@ class OwnerCalls:
         reason = f": {why}" if why else ""
         return f"{named} of {partitions} {verb} not answer{who}{reason}; look whether enough workers run"
 
-    def _asked(self, call: Call, address: str, numbers: Iterable[int]) -> dict[int, Any]:
+    def _asked(
+        self, call: Call, address: str, numbers: Iterable[int], *, within: float | None = None
+    ) -> dict[int, Any]:
         """Return the answers of one worker, until it is lost."""
         found: dict[int, Any] = {}
-        remote = self.remote(address)
+        remote = self.remote(address, within=within)
         if remote is None:
             return found
         for number in numbers:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
+
+from budgetfrontier.cluster.summaries import PartitionSummary
 
 
 class Owner(msgspec.Struct, array_like=True, frozen=True):
@@ -58,6 +60,7 @@ class MemoryDirectory:
 
     def __init__(self) -> None:
         self._owners = Owners()
+        self._summaries = dict[int, PartitionSummary]()
         self._suffix_list: str | None = None
 
     def publish(self, *owners: Owner) -> None:
@@ -68,6 +71,14 @@ class MemoryDirectory:
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now."""
         return Owners(self._owners)
+
+    def publish_summaries(self, found: Sequence[PartitionSummary]) -> None:
+        """Store summaries."""
+        self._summaries |= {one.standing.partition: one for one in found}
+
+    def summaries(self) -> Mapping[int, PartitionSummary]:
+        """Return the summaries."""
+        return dict(self._summaries)
 
     def suffix_list(self, own: str | None = None) -> str | None:
         """Return the list that was given first."""

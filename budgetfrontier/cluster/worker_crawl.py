@@ -182,12 +182,12 @@ class WorkerCrawl:
     async def _look(self, work: DecodedCall) -> bytes:
         request: protocol.MethodCall = work.arguments
         if request.name == "inspect":
-            return await self._inspected(*request.positional)
+            return await self.inspected(*request.positional)
         if request.name == "next_ready_in":  # by the time of now, and within the slices of the crawl's limits
             ready, ready_in = self._ready()
             return protocol.encode(0.0 if ready else ready_in)
         if request.name == "standings":
-            return protocol.encode(await together([self._standing(number) for number in self._worker.owned]))
+            return protocol.encode(await self.standings())
         numbers = [self._partition_of(request)] if request.name in _OF_ONE_QUEUE else self._worker.owned
         if not numbers:
             raise NotOwner(f"the worker at {self._worker.name} has no partition of {self.name!r} at the moment")
@@ -204,11 +204,14 @@ class WorkerCrawl:
         reply: bytes = await self._call(number, work.method, protocol.encode(request))
         return reply
 
-    async def _inspected(self, number: int, what: str, named: dict[str, Any]) -> bytes:
-        """Let a process of its own look at the last commit of a partition."""
+    def standings(self) -> CallbackStep[list[PartitionProgress]]:
+        """Return the step whose result are the standings of this worker's partitions. Its error may be NotOwner."""
+        return together([self._standing(number) for number in self._worker.owned])
+
+    def inspected(self, number: int, what: str, named: dict[str, Any]) -> CallbackStep[bytes]:
+        """Return the step in which a process of its own looks at the last commit of a partition. Raises NotOwner."""
         path = self._worker.partition(number).folder / "frontier"
-        answer: bytes = await CallbackStep(lambda done: self.inspector.ask(path, what, named, done))
-        return answer
+        return CallbackStep(lambda done: self.inspector.ask(path, what, named, done))
 
     async def _given(
         self,

@@ -15,12 +15,13 @@ from budgetfrontier.cluster.kafka import KafkaDirectory, Place
 from budgetfrontier.cluster.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.snapshots import SnapshotStore, check_name, folder_of, store_of
+from budgetfrontier.cluster.summaries import SummaryPublisher
 from budgetfrontier.cluster.topics import log_identity, prepare
 from budgetfrontier.cluster.worker import ClusterWorker
 from budgetfrontier.cluster.worker_crawl import WorkerCrawls
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.server import frontier_service, server
+from budgetfrontier.server import frontier_service, server, tasks
 from budgetfrontier.server.server import HandOver, Offered, Tls
 from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings import Settings
@@ -83,7 +84,18 @@ def work(
 
     @contextmanager
     def hand_over(crawls_: WorkerCrawls, address: str) -> Iterator[HandOver]:
-        with closing(frontier_service.FrontierService(crawls_)) as service:
+        crawl = crawls_.get(worker.crawl)
+        with (
+            closing(frontier_service.FrontierService(crawls_)) as service,
+            closing(KafkaDirectory(where)) as table,
+            closing(
+                SummaryPublisher(
+                    table,
+                    lambda: tasks.result_of(crawl.standings()),
+                    lambda *look: tasks.result_of(crawl.inspected(*look)),
+                )
+            ),
+        ):
             worker.on_applied = partial(service.changed, worker.crawl)
             yield service.hand_over
 

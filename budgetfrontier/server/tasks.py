@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -49,6 +50,17 @@ def errors_of(steps: Iterable[CallbackStep[Any]]) -> CallbackStep[list[BaseExcep
         one_is_done(None, None)
 
     return CallbackStep(start)
+
+
+def result_of(step: CallbackStep[_T]) -> _T:
+    """Do a step, and wait for its result. Raises its error. Not in a thread that ends steps."""
+    answers = SimpleQueue[tuple[Any, BaseException | None]]()
+    step.start(lambda *answer: answers.put(answer))
+    result, error = answers.get()
+    if error is not None:
+        raise error
+    found: _T = result
+    return found
 
 
 def run(task: Coroutine[Any, Any, _T], ended: Callable[[_T | None, BaseException | None], None]) -> None:

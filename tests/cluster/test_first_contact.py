@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from budgetfrontier.bus import kafka as bus_kafka
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.kafka_errors import Heard
-from budgetfrontier.cluster import kafka
+from budgetfrontier.cluster import compacted_topic, kafka
 from budgetfrontier.cluster.kafka import KafkaDirectory
 from budgetfrontier.errors import FrontierError
 from tests.support import PATIENCE
@@ -73,7 +73,7 @@ def test_a_first_request_ends_with_the_reason(
 def test_a_broker_that_is_away_is_named_with_the_reason(
     reaches: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "FIRST_LOOK", 0.1)
+    monkeypatch.setattr(compacted_topic, "FIRST_LOOK", 0.1)
     with socket.socket() as plain:
         plain.bind(("127.0.0.1", 0))  # and nobody listens
         brokers = f"127.0.0.1:{plain.getsockname()[1]}"

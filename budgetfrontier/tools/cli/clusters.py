@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ COMMANDS = (
 
 _INSTEAD = {
     "crawl": "start `budgetfrontier worker` with `cluster.kafka` in the settings, and crawlers that use it",
-    "backup": "its logs on Kafka are what is to be kept: back those up with Kafka's own tools",
+    "backup": "its snapshots (cluster.snapshots) and its logs on Kafka are what is to be kept: copy both",
     "compact": "stop a worker and delete the folder of a partition there: it is rebuilt from its log",
     "verify": "stop the worker, and give JOB as the folder of a partition there, FOLDER/partition-NNNN",
     "export": "give JOB as the folder of a partition on a worker, FOLDER/partition-NNNN, for each of them",
@@ -62,6 +62,8 @@ def run(
         if sentence := operator.unanswered():
             note(sentence)
             return ERROR
+        if late := owners.told_late():
+            note(late)
     return code
 
 
@@ -92,8 +94,9 @@ def connected(
         naming_options({**owner_calls.OPTIONS, "address": "--cluster"}),
         _quiet_clients(),
         ClusterFrontier(where.crawl, directory, **options) as frontier,
+        closing(kafka.KafkaDirectory(where)) as table,
     ):
-        yield CrawlOwners(frontier, job=shown(str(job)), ends=ends)
+        yield CrawlOwners(frontier, job=shown(str(job)), ends=ends, summaries=table.summaries)
 
 
 @contextmanager

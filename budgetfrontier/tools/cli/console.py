@@ -135,7 +135,7 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
     ):
 
         def owners() -> CrawlOwners:
-            return CrawlOwners(first.frontier, job=first.job, ends=first.ends)
+            return CrawlOwners(first.frontier, job=first.job, ends=first.ends, summaries=first.summaries)
 
         def steersman() -> CrawlOwners:
             return CrawlOwners(second.frontier, job=second.job)

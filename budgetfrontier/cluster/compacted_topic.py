@@ -1,0 +1,134 @@
+"""A compacted topic of Kafka as a table: the last record of each key counts (the extra "kafka")."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
+from budgetfrontier.bus.kafka import KafkaBus
+from budgetfrontier.bus.kafka_errors import Heard
+from budgetfrontier.errors import FrontierError, MissingExtra
+
+try:
+    import confluent_kafka
+    from confluent_kafka import TopicPartition
+except ModuleNotFoundError as error:
+    raise MissingExtra("kafka") from error
+
+_CODES = confluent_kafka.KafkaError
+NO_TOPIC: Final = (_CODES._UNKNOWN_PARTITION, _CODES._UNKNOWN_TOPIC, _CODES.UNKNOWN_TOPIC_OR_PART)
+TELLS_END: Final = {"enable.partition.eof": True}
+STEP: Final = 0.05
+CLOSING: Final = 5.0
+"""Seconds for which a broker is waited for at the end."""
+FIRST_LOOK: Final = 3.0
+"""Seconds to wait for a broker that was not reached yet, before the reason is logged."""
+
+
+def end_of_log(event: Any) -> int | None:
+    """Return the offset at which a consumer has come to the end of a log; None for another error, or a message."""
+    error = event.error()
+    return int(event.offset()) if error is not None and error.code() == _CODES._PARTITION_EOF else None
+
+
+class CompactedTopic:
+    """A topic with one partition. Each call to `read` yields what has come since the last one. Not for two threads."""
+
+    def __init__(self, topic: str, bus: KafkaBus, settings: Mapping[str, Any], *, creates: bool) -> None:
+        """Prepare for a topic; `creates`: make it unless it is there."""
+        self._topic, self._bus, self._settings, self._creates = topic, bus, dict(settings), creates
+        self._producer: Any = None
+        self._consumer: Any = None
+        self._heard = Heard()
+        self._is_reached = False
+        self._ended = 0
+        """The end of the topic at which the consumer was last: control records may come after the last record."""
+
+    def __repr__(self) -> str:
+        return f"<CompactedTopic {self._topic}>"
+
+    def create(self) -> None:
+        """Create the topic, unless it is there. Raises BusError."""
+        if self._creates:
+            self._bus.create(self._topic, 1, {"cleanup.policy": "compact"})
+
+    def publish(self, records: Mapping[int, bytes]) -> None:
+        """Send records by key to the topic, which `create` has made; they are there soon, once the broker answers."""
+        producer = self.connected_producer()
+        for key, value in records.items():
+            producer.produce(self._topic, value, key=str(key), partition=0)
+        producer.poll(0)
+
+    def read(self) -> Iterator[bytes]:
+        """Yield the records that are new as of now, in order. Raises BusError."""
+        if self._consumer is None:
+            self.create()
+            self._consumer = self._new_consumer()
+        deadline = time.monotonic() + TIMEOUT
+        try:
+            if self._is_reached:
+                end = self._end(TIMEOUT)
+            else:
+                end = self._heard.first(self._consumer, self._end, FIRST_LOOK)
+                self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+                self._is_reached = True
+        except confluent_kafka.KafkaException as e:
+            raise BusError(f"Kafka: {e.args[0].str()}") from e
+        while self._position() < end:
+            message = self._consumer.poll(STEP)
+            if message is None:
+                if time.monotonic() > deadline:
+                    raise BusError(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
+            elif message.error() is not None:
+                self._ended = max(self._ended, end_of_log(message) or 0)
+            else:
+                yield message.value() or b""
+
+    def connected_producer(self) -> Any:
+        """Return the producer."""
+        if self._producer is None:
+            self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
+        return self._producer
+
+    def close(self) -> None:
+        """Close the connections, once the broker has the published records, if it answers soon."""
+        if self._producer is not None:
+            self._producer.flush(CLOSING)
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = self._producer = None
+        self._is_reached, self._ended = False, 0
+
+    def _new_consumer(self) -> Any:
+        group = {
+            "group.id": f"{self._topic}-readers",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,  # it reads what is there, and waits for nothing
+        }
+        try:
+            return confluent_kafka.Consumer({**self._settings, **group, **TELLS_END, "error_cb": self._heard})
+        except confluent_kafka.KafkaException as e:  # a repetition would not help
+            raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
+
+    def _end(self, timeout: float) -> int:
+        """Return the offset that comes next in the topic. Raises BusError if there is none, and KafkaException.
+
+        Raises BusAway if the topic is created here: a broker may list it late, or may have listed one that was being
+        deleted.
+        """
+        try:
+            return int(self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=timeout)[1])
+        except confluent_kafka.KafkaException as e:
+            if e.args[0].code() in NO_TOPIC:
+                if self._creates:
+                    self.create()
+                    raise BusAway(f"Kafka does not list the topic {self._topic} yet; try again") from e
+                raise BusError(f"there is no topic {self._topic} at the broker: no worker has begun this crawl") from e
+            raise
+
+    def _position(self) -> int:
+        found = self._consumer.position([TopicPartition(self._topic, 0)])[0].offset
+        return max(self._ended, int(found))

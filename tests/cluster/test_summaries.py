@@ -1,0 +1,167 @@
+"""Summaries that owners publish, and what operators are told of partitions that do not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier.cluster import cluster_transport, crawl_owners, owner_calls, summaries
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.owners import Owner
+from budgetfrontier.cluster.summaries import PartitionSummary, SummaryPublisher
+from budgetfrontier.core import protocol
+from budgetfrontier.core.model import CrawlState
+from budgetfrontier.settings import Settings
+from budgetfrontier.storage.report import Report
+from tests.cluster.workers import Cluster, running
+from tests.support import PATIENCE, until
+
+PARTITIONS = 2
+
+
+class Table:
+    """A table of summaries that notes each record."""
+
+    def __init__(self) -> None:
+        self.records: list[PartitionSummary] = []
+
+    def publish_summaries(self, found: Sequence[PartitionSummary]) -> None:
+        for one in found:
+            decoded = summaries.decode(summaries.encode(one))
+            assert decoded is not None
+            self.records.append(decoded)
+
+    def summaries(self) -> Mapping[int, PartitionSummary]:
+        return {one.standing.partition: one for one in self.records}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setattr(owner_calls, "SIGN_OF_LIFE", 0.5)
+    monkeypatch.setattr(cluster_transport, "JUST_NOW", 0.0)
+    with running(tmp_path, Settings(crawl="test"), [[0], [1]], PARTITIONS) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def frontier(cluster: Cluster) -> Iterator[ClusterFrontier]:
+    with ClusterFrontier("test", cluster.directory) as frontier:
+        frontier.schedule_many([f"https://h{number}.test/" for number in range(40)])
+        yield frontier
+
+
+@pytest.fixture
+def table(frontier: ClusterFrontier) -> Table:
+    """A table with a summary of each partition, published as by its worker."""
+    table = Table()
+    wait_for_commits(frontier, 40)
+    with_owners(frontier, table).turn()
+    return table
+
+
+def wait_for_commits(frontier: ClusterFrontier, queued: int) -> None:
+    """Wait until the last commits have so many URIs: owners are looked at as of these."""
+    owners = CrawlOwners(frontier, job="test", patience=PATIENCE)
+    until(lambda: sum(one.totals.queued for one in owners.ask("head", Report).values()) == queued)
+
+
+def with_owners(frontier: ClusterFrontier, table: Table) -> SummaryPublisher:
+    owners = CrawlOwners(frontier, job="test", patience=PATIENCE)
+
+    def look(number: int, name: str, named: dict[str, Any]) -> bytes:
+        return protocol.encode(owners.ask_one(number, name, Any, **named))
+
+    publisher = SummaryPublisher(table, lambda: [*owners.standings().values()], look)
+    publisher.close()  # its thread: turns are taken here
+    return publisher
+
+
+def operator(frontier: ClusterFrontier, table: Table) -> ClusterOperator:
+    return ClusterOperator(CrawlOwners(frontier, job="test", summaries=table.summaries, patience=0.2))
+
+
+def lose(cluster: Cluster, number: int) -> None:
+    """Let the owner of a partition be one that does not answer."""
+    known = cluster.directory.read()[number]
+    gone = Owner(number, known.epoch + 1, "gone", "unix:/nowhere", known.since, PARTITIONS)
+    cluster.directory.publish(gone)
+
+
+def test_figures_of_a_partition_without_an_answer_are_the_last_ones_and_say_how_old_they_are(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table
+) -> None:
+    whole = operator(frontier, table).overview(10)
+    lose(cluster, 1)
+    found = operator(frontier, table)
+    made = found.overview(10)
+    assert made.head.totals.queued == 40 and made.head.state is CrawlState.RUNNING
+    assert made.overview.longest(10) == whole.overview.longest(10)
+    rows = operator(frontier, table).current()[1]
+    assert [row.age is None for row in rows] == [True, False]
+    assert sum(row.queued or 0 for row in rows) == 40
+    assert not found.missing
+    assert found.owners.told_late().startswith("the figures of partition 1 are those that its owner published ")
+
+
+def test_a_partition_that_has_published_nothing_for_long_counts_as_missing(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table
+) -> None:
+    lose(cluster, 1)
+    table.summaries()[1].at -= crawl_owners.GONE + 60
+    found = operator(frontier, table)
+    head, rows = found.current()
+    assert set(found.missing) == {1} and head.state is CrawlState.UNKNOWN
+    assert head.totals.queued == 40
+    assert rows[1].age is not None and rows[1].age >= crawl_owners.GONE + 60
+    assert "does not answer" in found.unanswered()
+    assert "the figures of partition 1 are those that its owner published 1m" in found.unanswered()
+
+
+def test_a_partition_without_a_summary_is_missing(cluster: Cluster, frontier: ClusterFrontier, table: Table) -> None:
+    lose(cluster, 1)
+    table.records = [one for one in table.records if one.standing.partition == 0]
+    found = operator(frontier, table)
+    assert found.head().totals.queued < 40
+    assert set(found.missing) == {1} and found.owners.told_late() == ""
+
+
+def test_a_partition_in_which_nothing_happens_publishes_nothing(
+    frontier: ClusterFrontier, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summaries, "SHARE", 1e-9)  # aggregates are not gathered again
+    publisher = with_owners(frontier, table)
+    settle(publisher, table)
+    before = len(table.records)
+    frontier.schedule("https://h0.test/another")
+    publisher.turn()
+    wait_for_commits(frontier, 41)
+    settle(publisher, table)
+    new = table.records[before:]
+    assert len({one.standing.partition for one in new}) == 1 and len(new) == 2
+    assert new[-1].report.totals.queued == new[-1].standing.summary.queued
+    assert new[-1].gathered_at < new[-1].at
+    publisher._due.clear()
+    settle(publisher, table)
+    last = table.summaries()[new[-1].standing.partition]
+    queued = last.report.totals.queued
+    assert sum(queue.queued for queue in last.gathered.longest) == queued, "gathered once more when nothing happens"
+
+
+def settle(publisher: SummaryPublisher, table: Table) -> None:
+    """Take turns until one publishes nothing."""
+
+    def is_settled() -> bool:
+        before = len(table.records)
+        publisher.turn()
+        return len(table.records) == before
+
+    until(is_settled)
+
+
+def test_a_record_of_another_release_is_passed_over() -> None:
+    assert summaries.decode(b"\x93\x01\x02\x03") is None
