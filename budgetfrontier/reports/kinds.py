@@ -4,9 +4,9 @@ from __future__ import annotations
 
 KINDS = (
     *("frontier", "crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads"),
-    *("labels", "quotas", "groups", "rates", "busiest", "forecast"),
+    *("labels", "quotas", "groups", "rates", "busiest", "forecast", "settings"),
 )
-"""The frontier report, Heritrix's other reports, those of labels, quotas and groups, and the reports over time."""
+"""The frontier report, Heritrix's others, those of labels, quotas and groups, those over time, and the settings."""
 
 WITH_SINCE = ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags", "rates", "busiest", "forecast")
 """The kinds that can be about the time since a moment; the others are as of now."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from budgetfrontier.settings.field import Field, fields
+from budgetfrontier.settings.redaction import redacted
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.settings import Settings
 
@@ -15,14 +16,13 @@ MOST = 20
 """The most items of a list, such as the seeds, that are shown."""
 
 _LONGEST_LINE = 300  # characters
-_SECRET = frozenset({"alerts.sinks", "fetch.requests", "fetch.proxy"})  # may hold passwords
-_HIDDEN = "(not shown)"
+_NOT_SHOWN = "(not shown)"  # values that differ in their secrets only
 
 
 class SettingChange(NamedTuple):
     """A setting, by its dotted name, with its values `before` and `after` as plain data.
 
-    Of a long list, only the items that the other one lacks are included, at most 20. Possible passwords are replaced.
+    Of a long list, only the items that the other one lacks are included, at most 20. Secrets are hidden.
     """
 
     name: str
@@ -35,20 +35,21 @@ class SettingChange(NamedTuple):
 
 def changes(before: Settings, after: Settings) -> Iterator[SettingChange]:
     """Yield the settings that differ, in the order of the schema. O(settings, seeds among them)."""
-    return _changes("", before, after)
+    return _changes("", before, after, redacted(before), redacted(after))
 
 
-def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iterator[SettingChange]:
-    for key, field in fields(type(before)).items():
-        name, old, new = prefix + key, getattr(before, key), getattr(after, key)
-        if old == new:
+def _changes(prefix: str, *sections: msgspec.Struct) -> Iterator[SettingChange]:
+    """Yield the settings that differ in two sections, as they are in the same sections without secrets."""
+    for key, field in fields(type(sections[0])).items():
+        name, values = prefix + key, [getattr(section, key) for section in sections]
+        if values[0] == values[1]:
             continue
         if not isinstance(field, Field):
-            yield from _changes(name + ".", old, new)
-        elif name in _SECRET:
-            yield SettingChange(name, _HIDDEN, _HIDDEN)
+            yield from _changes(name + ".", *values)
+        elif values[2] == values[3]:
+            yield SettingChange(name, _NOT_SHOWN, _NOT_SHOWN)
         else:
-            old, new = _plain(old), _plain(new)
+            old, new = map(_plain, values[2:])
             yield SettingChange(name, _excerpt(old, new), _excerpt(new, old))
 
 

@@ -16,13 +16,15 @@ class Field(NamedTuple):
     """The annotation of a setting: one line of documentation, and its type.
 
     `type` is a Type, or for structured values the name of a reader in `validation.py`. `per_uri`: overrides and
-    adjustments may set it. `aliases` are further names for it.
+    adjustments may set it. `aliases` are further names for it. `secret` is what is hidden of its value from whoever may
+    only look at a crawl: "text", all of it; "url", what is behind the host of a URL; "query", what is behind a `?`.
     """
 
     doc: str
     type: Type | str
     per_uri: bool = False
     aliases: tuple[str, ...] = ()
+    secret: str = ""
 
 
 class Row(NamedTuple):

@@ -7,10 +7,13 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.core import units
-from budgetfrontier.settings.field import Field, fields
+from budgetfrontier.settings.field import Field, fields, type_text
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.settings import Settings
-from budgetfrontier.settings.values import DURATION, PERIOD, POSITIVE_DURATION, POSITIVE_SIZE, SIZE
+from budgetfrontier.settings.values import DURATION, PERIOD, POSITIVE_DURATION, POSITIVE_SIZE, SIZE, optional
+
+_DURATIONS = {of.text for one in (DURATION, POSITIVE_DURATION, PERIOD) for of in (one, optional(one))}
+_SIZES = {SIZE.text, POSITIVE_SIZE.text}
 
 
 def with_units(settings: Settings) -> dict[str, Any]:
@@ -34,6 +37,7 @@ def _section(struct: type[msgspec.Struct], data: dict[str, Any]) -> dict[str, An
 def _value(field: Field | type[msgspec.Struct], value: Any) -> Any:
     if not isinstance(field, Field):
         return _section(field, value)
-    if field.type in (DURATION, POSITIVE_DURATION, PERIOD):
-        return units.write_duration(value)
-    return units.write_size(value) if field.type in (SIZE, POSITIVE_SIZE) else value
+    text = type_text(field.type)
+    if value is None or text not in _DURATIONS | _SIZES:
+        return value
+    return units.write_duration(value) if text in _DURATIONS else units.write_size(value)

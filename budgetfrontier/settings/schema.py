@@ -462,10 +462,13 @@ class RequestSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Additions to the requests for URIs that fit `match`. `${NAME}` stands for an environment variable."""
 
     match: Annotated[str, Field('which URIs: "*", or a pattern such as host:www.example.org', "match")] = "*"
-    headers: Annotated[dict[str, str], Field("headers by name", "texts")] = {}
-    cookies: Annotated[dict[str, str], Field("cookies by name", "texts")] = {}
+    headers: Annotated[dict[str, str], Field("headers by name", "texts", secret="text")] = {}
+    cookies: Annotated[dict[str, str], Field("cookies by name", "texts", secret="text")] = {}
     auth: Annotated[
-        str | None, Field('user:password of HTTP basic authentication, such as "${USER}:${PASSWORD}"', optional(TEXT))
+        str | None,
+        Field(
+            'user:password of HTTP basic authentication, such as "${USER}:${PASSWORD}"', optional(TEXT), secret="text"
+        ),
     ] = None
 
 
@@ -515,7 +518,11 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     verify_tls: Annotated[bool, Field("false: accept any certificate", FLAG)] = True
     proxy: Annotated[
         str | None,
-        Field("an HTTP proxy for all fetches, http://proxy:3128; ${NAME} is an environment variable", optional(TEXT)),
+        Field(
+            "an HTTP proxy for all fetches, http://proxy:3128; ${NAME} is an environment variable",
+            optional(TEXT),
+            secret="url",
+        ),
     ] = None
     requests: Annotated[
         tuple[RequestSettings, ...],
@@ -602,12 +609,15 @@ class AlertSink(msgspec.Struct, frozen=True, kw_only=True):
     """A receiver of alerts: a webhook, a command or mail. `${NAME}` stands for an environment variable."""
 
     name: Annotated[str | None, Field("its name in lists, and for --test; null: its kind", optional(NAME))] = None
-    webhook: Annotated[str | None, Field("a URL to which each alert is posted as JSON", optional(TEXT))] = None
-    secret: Annotated[str | None, Field("the key of the signature of what is posted, HMAC-SHA256", optional(TEXT))] = (
-        None
-    )
+    webhook: Annotated[
+        str | None, Field("a URL to which each alert is posted as JSON", optional(TEXT), secret="url")
+    ] = None
+    secret: Annotated[
+        str | None, Field("the key of the signature of what is posted, HMAC-SHA256", optional(TEXT), secret="text")
+    ] = None
     command: Annotated[
-        tuple[str, ...], Field("a program with its arguments, run without a shell; JSON on its stdin", TEXTS)
+        tuple[str, ...],
+        Field("a program with its arguments, run without a shell; JSON on its stdin", TEXTS, secret="text"),
     ] = ()
     mail: Annotated[tuple[str, ...], Field("addresses of mail", TEXTS)] = ()
     sender: Annotated[str | None, Field("the sender of mail", optional(TEXT))] = None
@@ -616,7 +626,7 @@ class AlertSink(msgspec.Struct, frozen=True, kw_only=True):
         "none"
     )
     login: Annotated[
-        str | None, Field('user:password at that server, such as "${USER}:${PASSWORD}"', optional(TEXT))
+        str | None, Field('user:password at that server, such as "${USER}:${PASSWORD}"', optional(TEXT), secret="text")
     ] = None
     only: Annotated[tuple[str, ...], Field("the conditions that are told here; none: all", CONDITION_NAMES)] = ()
     timeout: Annotated[float, Field("an attempt has failed after this long", POSITIVE_DURATION)] = 10.0
@@ -673,7 +683,11 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     kafka: Annotated[
         str | None,
-        Field("the brokers of the partitions' logs, HOST:PORT,...?property=value of librdkafka", optional(BROKERS)),
+        Field(
+            "the brokers of the partitions' logs, HOST:PORT,...?property=value of librdkafka",
+            optional(BROKERS),
+            secret="query",
+        ),
     ] = None
     partitions: Annotated[int, Field("partitions of the crawl; fixed when it begins", integer(1, 4096))] = 16
     snapshots: Annotated[

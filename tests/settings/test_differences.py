@@ -36,3 +36,18 @@ def test_what_may_hold_passwords_is_not_shown() -> None:
     secret = {"fetch": {"proxy": "http://user:secret@proxy:3128", "requests": [{"auth": "user:secret"}]}}
     lines = told({}, secret)
     assert len(lines) == 2 and not any("secret" in line for line in lines)
+
+
+def test_a_change_beside_a_secret_is_shown_and_one_of_a_secret_is_told_without_it() -> None:
+    def of(secret: str, broker: str = "a.test") -> dict[str, Any]:
+        webhook = f"https://chat.test/{secret}"
+        return {
+            "alerts": {"sinks": [{"webhook": webhook, "secret": secret}]},
+            "cluster": {"kafka": f"{broker}:9092?sasl.password={secret}"},
+        }
+
+    assert told(of("first"), of("second")) == [
+        "alerts.sinks: (not shown) -> (not shown)",
+        "cluster.kafka: (not shown) -> (not shown)",
+    ]
+    assert told(of("first"), of("second", "b.test"))[1] == "cluster.kafka: a.test:9092?*** -> b.test:9092?***"

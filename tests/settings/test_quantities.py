@@ -12,6 +12,7 @@ from budgetfrontier.settings.validation import profile
 GIVEN: dict[str, Any] = {
     "frontier": {"retry": {"delay": 5400}, "politeness": {"min_delay": 0.5}},
     "limits": {"max_time": 86400, "max_bytes": 65536, "max_uris": 60},
+    "alerts": {"disk_full_within": 43200, "starved": None},
     "overrides": [{"match": "*", "set": {"retry.delay": 60, "precedence": 60}}],
 }
 
@@ -21,6 +22,7 @@ def test_durations_and_sizes_have_units_and_other_numbers_have_none() -> None:
     assert (data["frontier"]["retry"]["delay"], data["frontier"]["politeness"]["min_delay"]) == ("1h30m", "500ms")
     assert (data["limits"]["max_time"], data["limits"]["max_bytes"]) == ("1d", "64KiB")
     assert data["limits"]["max_uris"] == 60
+    assert (data["alerts"]["disk_full_within"], data["alerts"]["starved"]) == ("12h", None)
     assert data["overrides"][0]["set"] == {"retry.delay": "1m", "precedence": 60}
 
 

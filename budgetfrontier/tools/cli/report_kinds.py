@@ -26,6 +26,7 @@ _HOUR = 3600.0
 AWAY = "seeds of partitions that do not answer are not listed"
 _TEXT_ROWS = 20
 _LABELS_DROP = ("novel_bytes", "novel", "waiting")
+SETTINGS = ("setting", "value", "default")
 QUOTAS = ("share", "used", "limit", "amount", "kind", "name")
 _GROUPS_DROP = ("in_degree", "quota_share", "bytes", "queues", "max_in_flight", "wake_in")
 HOSTS_DROP = ("not_modified", "failures", "errors", "state", "expenditure")
@@ -327,6 +328,23 @@ def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP, told=told)
 
 
+def _settings(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
+    """Return the settings without the adjustments, those first that differ from their defaults."""
+    from budgetfrontier.reports.format import as_written
+    from budgetfrontier.reports.settings_rows import hidden_note, settings_rows
+    from budgetfrontier.settings.values import brief
+
+    found = settings_rows(operator.settings, units=args.format == "text")
+
+    def written(value: Any) -> Any:
+        if args.format == "json":
+            return value
+        return as_written(value) if args.format == "csv" else brief(as_written(value))
+
+    rows = ((row.setting, written(row.value), written(row.default)) for row in found)
+    return Rows(SETTINGS, rows, unknown=hidden_note(found))
+
+
 _MAKERS: dict[str, Callable[[argparse.Namespace, CrawlOperator], Rows]] = {
     "crawl-summary": _crawl_summary,
     "seeds": _seeds,
@@ -341,4 +359,5 @@ _MAKERS: dict[str, Callable[[argparse.Namespace, CrawlOperator], Rows]] = {
     "rates": _rates,
     "busiest": _busiest,
     "forecast": _forecast,
+    "settings": _settings,
 }

@@ -55,7 +55,7 @@ def _register_report(commands: Commands) -> None:
     parser.add_argument("--all", action="store_true", help="list all queues of each state, and all rows of other kinds")
     parser.add_argument(
         "--kind", type=kinds.kind, choices=kinds.KINDS, default="frontier", metavar="KIND",
-        help=f"one of Heritrix's other reports, or one over time: {', '.join(kinds.KINDS[1:])} "
+        help=f"one of Heritrix's other reports, one over time, or the settings: {', '.join(kinds.KINDS[1:])} "
         "(default: frontier; with --since: rates)",
     )  # fmt: skip
     parser.add_argument(

@@ -188,6 +188,10 @@ ANSWERS = {
     "What differs from the last run?": Answer(
         ("run 1: fetched 2", "run 2: fetched 1", "museum.test"), ("museum.test",), query="?run=1&run2=2"
     ),
+    "Which settings does it crawl with?": Answer(
+        ("frontier.politeness.min_delay      0s ", "alerts.disk_full_within            3650d "),
+        ("frontier.politeness.min_delay 0s 3s",),
+    ),
     "Which groups of queues are full?": Answer(("museums  open ",), ("museums",)),
     "How much of each quota is used?": Answer(("3    500  urls    group  museums",), ("museums", "500")),
     "What did the seeds with each label give?": Answer(("news       0        0          3",), ("news 0 0 3",)),
@@ -245,6 +249,7 @@ OF_API: dict[str, tuple[str, ...]] = {
     "When is the disk full?": ('"condition":"disk_full_within"', "is full in"),
     "What is alarming, and who was told?": ('"level":"warn"', '"told":['),
     "What differs from the last run?": ('"fetched":{"count":2,', '"fetched":{"count":1,', '"queue":"museum.test"'),
+    "Which settings does it crawl with?": ('"setting":"frontier.politeness.min_delay","value":0.0,"default":3.0',),
     "Which groups of queues are full?": ('"group":"museums"',),
     "How much of each quota is used?": ('"used":3,"limit":500',),
     "What did the seeds with each label give?": ('"label":"news"', '"successes":3'),

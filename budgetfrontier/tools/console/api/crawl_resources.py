@@ -14,6 +14,7 @@ from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.kinds import KINDS, WITH_SINCE
 from budgetfrontier.reports.operators import AuditRow, CrawlOperator
+from budgetfrontier.reports.settings_rows import hidden_note
 from budgetfrontier.reports.totals import by_outcome, refusals
 from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import Verdict, is_hung
@@ -37,6 +38,7 @@ from budgetfrontier.tools.console.made_by_commands import from_command
 from budgetfrontier.tools.console.pages import adjustments as adjustments_page
 from budgetfrontier.tools.console.pages import alerts as alerts_page
 from budgetfrontier.tools.console.pages import audit as audit_page
+from budgetfrontier.tools.console.pages.crawl_settings import settings_of
 from budgetfrontier.tools.console.pages.dead_letters import counted_reasons
 from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.query import BadRequest, Query
@@ -150,6 +152,20 @@ class AlertItem(msgspec.Struct):
     since: float
     text: str
     told: list[ToldItem]
+
+
+class CrawlSetting(msgspec.Struct):
+    """A setting by its dotted name: durations in seconds, sizes in bytes. A secret in `value` is `***`.
+
+    `changed`: it differs from its default. The adjustments, which `adjustments` has, apply after the settings.
+    """
+
+    setting: str
+    value: Any
+    default: Any
+    changed: bool
+    hidden: bool
+    """Whether a secret in the value is hidden."""
 
 
 class AuditParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
@@ -342,6 +358,12 @@ def alerts(job: ConsoleJob, parameters: NoParameters) -> Listing[AlertItem]:
         for name, about in state.raised.items()
     ] if state else []  # fmt: skip
     return Listing(rows=rows, as_of=state.looked if state else None, note=as_sentence(note))
+
+
+def settings(job: ConsoleJob, parameters: NoParameters) -> Listing[CrawlSetting]:
+    """Return the settings without their secrets, those first that differ from their defaults."""
+    found = settings_of(job)
+    return Listing(rows=[CrawlSetting(*row) for row in found], note=as_sentence(hidden_note(found)))
 
 
 def audit(job: ConsoleJob, parameters: AuditParameters) -> Listing[AuditItem]:

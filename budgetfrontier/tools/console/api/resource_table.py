@@ -116,6 +116,10 @@ RESOURCES = (
         NoParameters, Listing[crawl.AlertItem], crawl.alerts,
     ),
     ApiResource(
+        "GET", f"{JOB}/settings", "the settings, without the adjustments and without secrets",
+        NoParameters, Listing[crawl.CrawlSetting], crawl.settings,
+    ),
+    ApiResource(
         "GET", f"{JOB}/adjustments", "the adjustments in force, in the order in which they apply",
         ListingParameters, Listing[crawl.AdjustmentItem], crawl.adjustments,
     ),
