@@ -9,7 +9,7 @@ from typing import NamedTuple
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.units import format_size
 from budgetfrontier.rules.attempts import ended_in_error
-from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.rates import Rate, Window, added, lasts
 from budgetfrontier.rules.wake_times import Waits
 
@@ -43,7 +43,7 @@ class Held(NamedTuple):
     spendable: int
     """The sum of what queues with total budgets may spend before they are over them."""
     unlimited: int
-    """URIs in queues without a total budget, those for later included."""
+    """URIs in queues without a total budget, those for later included, but for queues that retire in their turns."""
     tail: float
     """The least seconds until the last URI of a queue may be leased, of the queue with which that takes longest."""
     tail_queue: str
@@ -138,7 +138,7 @@ class Holdings:
         """Yield the same queues.
 
         `terms`, called with each queue that counts, sets its budgets to those in force, and returns its terms; `groups`
-        returns those of the group with an id.
+        returns those of the group with an id. Of a queue that retires in its turn, nothing counts.
         """
         self._terms_of_group = groups
         add, retired, ineligible = self._add, QueueState.RETIRED, QueueState.INELIGIBLE
@@ -149,6 +149,8 @@ class Holdings:
 
     def _add(self, queue: QueueRecord, terms: Terms) -> None:
         urls, (delay, reached, wait, quota_used) = queue.queued + queue.future, terms
+        if must_retire(queue, reached):
+            return
         if quota_used:
             self._over_quota += urls
             return
@@ -162,24 +164,21 @@ class Holdings:
                 self._unlimited += urls
             else:
                 group.is_open = True
-        elif is_over_total(queue.expenditure, queue.total_budget, reached):
-            urls = 0
         else:
-            left, cost = queue.total_budget - queue.expenditure, queue.average_cost
-            each = cost or 1  # as long as it is not known, as with most policies
+            left, each = queue.total_budget - queue.expenditure, queue.average_cost or 1  # as with most policies
             most = ceil(left / each) if reached else floor(left / each) + 1  # the last may go beyond the budget
-            urls, left = min(urls, most), round(most * cost) if cost else left
+            urls, left = min(urls, most), round(most * each)
             if group is None or limit is None:
                 self._spendable += left
             else:
                 group.spendable += left
         if quota_used is not None:  # the quota may end it before
             return
-        if group is not None and urls:
+        if group is not None:
             group.add(urls, delay)
             if limit is not None:  # it may end its queues before
                 return
-        tail = wait + (urls - 1) * delay if urls else 0.0
+        tail = wait + (urls - 1) * delay
         if tail > self._tail:
             self._tail, self._tail_queue = tail, queue.queue
 

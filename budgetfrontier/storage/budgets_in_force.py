@@ -16,8 +16,7 @@ from budgetfrontier.storage.records import expanded
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.storage.view import View
 
-_OF_TOTALS = frozenset(("queue_total_budget", "retire_when"))
-_OF_BUDGETS = _OF_TOTALS | {"balance_replenish_amount"}
+_OF_BUDGETS = frozenset(("queue_total_budget", "retire_when", "balance_replenish_amount"))
 _OF_DELAYS = frozenset(
     ("politeness.min_delay", "politeness.max_delay", "politeness.per_queue_concurrency", windows.NAME)
 )
@@ -35,7 +34,7 @@ class BudgetsInForce:
         """Read the settings; with `forecast`, those for `for_forecast` alone."""
         settings, changes = view.settings()
         overrides, adjustments = sheets.layers(settings, changes)
-        wanted = _OF_TOTALS | _OF_DELAYS if forecast else _OF_BUDGETS
+        wanted = _OF_BUDGETS | _OF_DELAYS if forecast else _OF_BUDGETS
         of_settings = [o for o in overrides if not wanted.isdisjoint(o.set)]
         adjusted = [o for o in adjustments if not wanted.isdisjoint(o.set)]
         ours = [*of_settings, *adjusted]
@@ -75,13 +74,13 @@ class BudgetsInForce:
         return self.show(expanded(queue))
 
     def for_forecast(self, queue: QueueRecord) -> QueueSettings:
-        """Set the total budget of a queue that holds URIs to the one in force, and return the total budget and the
-        politeness in force for its head.
+        """Set the budgets of a queue that holds URIs to those in force, and return these and the politeness in force
+        for its head.
         """
         url, label = self._subject(queue)
         settings = self._effective.for_one(url or NO_URL, queue.queue, label)
         if queue.revision != self._revision:
-            queue.total_budget = total_of(queue, settings)
+            self._take(queue, settings)
         return settings
 
     def _take(self, queue: QueueRecord, settings: QueueSettings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.rules.forecasts import (
@@ -20,8 +21,11 @@ from budgetfrontier.rules.rates import Rate, Window, window
 from budgetfrontier.storage.series import SeriesRow
 
 
-def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: int = 0, charges: int = 0) -> QueueRecord:
-    return QueueRecord(name, 1, state, queued=queued, total_budget=budget, expenditure=spent, charges=charges)
+def queue(
+    name: str, state: QueueState, queued: int, budget: int = -1, spent: int = 0, charges: int = 0, **fields: int
+) -> QueueRecord:
+    counts = {"queued": queued, "total_budget": budget, "expenditure": spent, "charges": charges}
+    return structs.replace(QueueRecord(name, 1, state, balance_replenish_amount=9), **counts, **fields)
 
 
 def held(
@@ -46,7 +50,7 @@ def held(
         (10, 4, 2, True, 6),
         (9, 4, 2, True, 6),  # the last URI goes beyond
         (10, 4, 2, False, 8),
-        (10, 0, 0, False, 10),  # what its URIs cost is not known
+        (10, 0, 0, False, 11),  # what its URIs cost is not known
     ],
 )
 def test_what_may_be_spent_is_what_queues_spend_before_they_retire(
@@ -113,8 +117,8 @@ def test_a_queue_is_not_crawled_beyond_its_budget() -> None:
 
 
 def test_what_waits_for_its_time_is_held_too() -> None:
-    later = QueueRecord("a", 1, QueueState.EXHAUSTED, future=3, total_budget=-1)
-    both = QueueRecord("b", 2, QueueState.READY, queued=1, future=1, total_budget=50, expenditure=20)
+    later = queue("a", QueueState.EXHAUSTED, 0, future=3)
+    both = queue("b", QueueState.READY, 1, 50, 20, future=1)
     assert held((later, 10.0), (both, 1.0)) == Held(30, 3, 20.0, "a")
     found = by_bound(an_hour(), 5, held((later, 10.0)))
     assert (found["budgets"].seconds, found["budgets"].sure) == (None, "exact")
@@ -419,6 +423,13 @@ def test_as_long_as_the_cost_is_not_known_a_uri_costs_one() -> None:
 def test_a_queue_that_has_spent_its_budget_holds_nothing_up(budget: int, spent: int, reached: bool) -> None:
     one = queue("a", QueueState.READY, 50, budget, spent, spent)
     assert held((one, 10.0), reached=reached, wait=50.0) == Held(0, 0, 0.0, "")
+
+
+@pytest.mark.parametrize("fields", [{"balance_replenish_amount": 0}, {"max_completed": 2, "completed": 2}])
+def test_a_queue_that_retires_in_its_turn_holds_nothing(fields: dict[str, int]) -> None:
+    """Its URIs are never leased, whatever its total budget."""
+    found = held(*((queue("a", QueueState.READY, 50, budget, **fields), 10.0) for budget in (-1, 7)), wait=50.0)
+    assert found == Held(0, 0, 0.0, "")
 
 
 def test_the_last_uri_of_a_queue_comes_after_its_wait_and_a_delay_for_each_further_one() -> None:
