@@ -80,41 +80,36 @@ class AlertState(msgspec.Struct, kw_only=True):
         return [one for one in self.deliveries if one.condition == name and one.raised and one.time >= since]
 
 
+class StoredAlerts(NamedTuple):
+    """The file of a crawl's alerts, as it was read."""
+
+    state: AlertState | None = None
+    """None if nobody has watched the crawl, or the file cannot be read."""
+    problem: str = ""
+    """Why the file cannot be read, in a sentence without its full stop."""
+    damaged: bool = False
+
+
 _decode = msgspec.json.Decoder(AlertState).decode
 
 
-def read(files: AlertFiles) -> AlertState | None:
-    """Return the state of the alerts of a crawl; None if nobody has watched it, or the file cannot be read."""
+def read(files: AlertFiles) -> StoredAlerts:
+    """Return the state of the alerts of a crawl."""
     try:
-        return _decode(files.state.read_bytes())
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def damage(files: AlertFiles) -> str | None:
-    """Return a sentence about the file of a crawl's alerts if it is there and cannot be read; otherwise None."""
-    try:
-        _decode(files.state.read_bytes())
+        return StoredAlerts(_decode(files.state.read_bytes()))
     except FileNotFoundError:
-        return None
+        return StoredAlerts()
     except OSError as error:
-        return f"{files.state} cannot be read: {error.strerror}"
+        return StoredAlerts(problem=f"{files.state} cannot be read: {error.strerror}")
     except msgspec.MsgspecError:
-        return f"{files.state} is damaged: the next look keeps it under another name, and begins anew"
-    return None
+        how = "the next look keeps it under another name, and begins anew"
+        return StoredAlerts(problem=f"{files.state} is damaged: {how}", damaged=True)
 
 
-def set_aside(files: AlertFiles) -> str | None:
-    """Rename the file of a crawl's alerts if it is damaged; return the sentence on it, None if it is not damaged."""
-    try:
-        _decode(files.state.read_bytes())
-    except OSError:
-        return None
-    except msgspec.MsgspecError:
-        aside = name_for_damaged(files.state)
-        files.state.rename(aside)
-    else:
-        return None
+def set_aside(files: AlertFiles) -> str:
+    """Rename the damaged file of a crawl's alerts; return the sentence on it."""
+    aside = name_for_damaged(files.state)
+    files.state.rename(aside)
     new = "alerts begin anew, and those that were on their way are lost"
     return f"{files.state} was damaged, and is now {aside.name}: {new}"
 
@@ -125,9 +120,9 @@ def problems(files: AlertFiles) -> Iterator[tuple[str, str, str]]:
     If nobody has looked at the crawl of late, they are out of date, and left out; so are those of a crawl that was over
     at the last look, as its watcher has ended with it.
     """
-    if (sentence := damage(files)) is not None:
-        yield "alerts", "warn", f"{sentence}."
-    state = read(files)
+    state, problem, _ = read(files)
+    if problem:
+        yield "alerts", "warn", f"{problem}."
     if state is None or (age := time.time() - state.looked) > _FRESH:
         return
     as_of = f", as of {format_time(state.looked)}" if age > _WATCHED else ""

@@ -65,6 +65,8 @@ class Observed(NamedTuple):
     free: Mapping[str, int]
     top: TopSpender | None = None
     suspects: Sequence[TrapSuspect] = ()
+    past: Sequence[CrawlSample] = ()
+    """Samples of the hour before a first look, from the totals over time: their times and dead letters alone."""
 
     @property
     def now(self) -> float:
@@ -142,6 +144,11 @@ def sample(seen: Observed) -> CrawlSample:
     runs = process.alive and may_crawl(process.program) and totals.state is CrawlState.RUNNING
     working = runs and seen.verdict.slug not in _RESTS
     return CrawlSample(seen.standing.now, working, tried, totals.buried, dict(seen.free))
+
+
+def lacks_past(samples: Sequence[CrawlSample], now: float) -> bool:
+    """Return whether no sample is of the hour before a look: dead letters of that hour are then to be looked up."""
+    return not any(now - HOUR <= one.time <= now for one in samples)
 
 
 def sampled(settings: AlertSettings, samples: Sequence[CrawlSample], new: CrawlSample) -> list[CrawlSample]:

@@ -29,6 +29,7 @@ from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.operators import CrawlOperator, NoSuchQueue, Selection
 from budgetfrontier.rules import alert_conditions
 from budgetfrontier.rules.alert_conditions import (
+    HOUR,
     AlertChange,
     CrawlSample,
     Observed,
@@ -37,6 +38,7 @@ from budgetfrontier.rules.alert_conditions import (
     TrapSuspect,
     Unanswered,
 )
+from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.alert_sinks import name_of
 from budgetfrontier.settings.schema import AlertSettings, AlertSink
@@ -61,6 +63,7 @@ _LONGEST_WAIT = FIRST_WAIT * 2**TRIES  # one that is due later than in so long i
 _TOP_EVERY = 300.0  # seconds between two readings of the busiest queues
 _SUSPECTS_EVERY = 900.0  # and of those that look like traps: seconds of processor time with a million queues
 _MOST_SUSPECTS = 20
+_PAST_EVERY, _PARTS = 300.0, 12  # seconds between the samples of the hour before a first look, and their number
 
 
 class WatchedCrawl(NamedTuple):
@@ -135,7 +138,7 @@ class Watch:
 
     def waits(self) -> float | None:
         """Return the seconds until the next attempt is due; None if none is to be made, or its sink is being told."""
-        state = self._unsaved or alert_state.read(self._files) or AlertState()
+        state = self._unsaved or alert_state.read(self._files).state or AlertState()
         due = [one.due for one in state.deliveries if one.done is None and one.sink not in self._senders]
         wait = min(due) - time.time() if due else None
         return None if wait is None else max(wait, 0.0) if wait <= _LONGEST_WAIT else 0.0
@@ -156,10 +159,11 @@ class Watch:
 
     def _state(self) -> AlertState:
         """Return the state so far. A damaged file is kept under another name."""
-        with suppress(OSError):
-            if (sentence := alert_state.set_aside(self._files)) is not None:
-                self._warn(clean(sentence))
-        return self._unsaved or alert_state.read(self._files) or AlertState()
+        stored = alert_state.read(self._files)
+        if stored.damaged:
+            with suppress(OSError):
+                self._warn(clean(alert_state.set_aside(self._files)))
+        return self._unsaved or stored.state or AlertState()
 
     def _seen(self, state: AlertState) -> tuple[Settings, Observed | Unanswered]:
         """Look at the crawl; return the settings of its alerts, and what was seen."""
@@ -171,7 +175,8 @@ class Watch:
                 top, suspects = self._top_spender(operator, settings), self._trap_suspects(operator, settings)
                 if not operator.missing:
                     free = {clean(folder): size for folder, size in free_by_disk(self._crawl.folders).items()}
-                    return settings, Observed(head.standing, head.verdict, free, top, suspects)
+                    past = _past(operator, settings, state, head.standing)
+                    return settings, Observed(head.standing, head.verdict, free, top, suspects, past)
                 sentence = operator.unanswered()
         except FrontierError as error:  # no partition answers, or not even Kafka
             if known is None:
@@ -186,7 +191,7 @@ class Watch:
             return None
         now, looked = time.time(), time.monotonic()
         if looked >= self._top[0]:
-            found = operator.busiest(now - alert_conditions.HOUR, now).queues
+            found = operator.busiest(now - HOUR, now).queues
             total = sum(one.spent for one in found)
             first = max(found, key=lambda one: one.spent, default=None)
             top = None if first is None or not total else TopSpender(first.queue, first.spent / total, total)
@@ -297,13 +302,24 @@ def _hands_out(operator: CrawlOperator, key: str) -> bool:
     return queue.queue == key and queue.state is not QueueState.RETIRED
 
 
+def _past(operator: CrawlOperator, settings: Settings, state: AlertState, standing: Standing) -> Sequence[CrawlSample]:
+    """Return samples of the last hour if nobody has looked in it, so that its dead letters count."""
+    now, buried = standing.now, standing.totals.buried
+    if settings.alerts.dead_letters is None or not alert_conditions.lacks_past(state.samples, now):
+        return ()
+    happened, times = operator.between(now - HOUR, now), [now - HOUR + part * _PAST_EVERY for part in range(_PARTS)]
+    since = [happened(when, now).rates for when in times]
+    counts = [round(rates["buried"].count) if rates else 0 for rates in since]
+    return [CrawlSample(when, False, 0, buried - count, {}) for when, count in zip(times, counts, strict=True)]
+
+
 def _note_conditions(state: AlertState, settings: AlertSettings, seen: Observed | Unanswered) -> list[AlertChange]:
     """Bring the state up to what was seen of the crawl; return what has changed."""
     past: Sequence[CrawlSample] = ()
     last_seen = state.unanswered or state.looked
     if isinstance(seen, Observed):
         new = alert_conditions.sample(seen)
-        state.samples = alert_conditions.sampled(settings, state.samples, new)
+        state.samples = alert_conditions.sampled(settings, [*state.samples, *seen.past], new)
         past = state.samples if state.samples[-1] is new else [*state.samples, new]
         state.over, state.unanswered = alert_conditions.is_over(seen), 0.0
     else:

@@ -64,17 +64,17 @@ def alerts(args: argparse.Namespace) -> int:
         return _test(args)
     if args.watch or args.once:
         return _watch(args)
-    from budgetfrontier.reports.alert_state import AlertState, damage, read
+    from budgetfrontier.reports.alert_state import AlertState, read
 
     files = files_of(args)
-    state = read(files)
+    state, problem, _ = read(files)
     if args.deliveries:
         rows: Iterator[tuple[Any, ...]] = _deliveries(args, state or AlertState())
         common.write_rows(args, rows, DELIVERY_COLUMNS, drop=("text", "attempts"))
     else:
         common.write_rows(args, _raised(args, state or AlertState()), COLUMNS, drop=("told",))
-    if (sentence := damage(files)) is not None:
-        note(sentence)
+    if problem:
+        note(problem)
     elif state is None and isinstance(args.job, ClusterUrl):
         note(f"nobody has watched this crawl with --state {files.state} yet: `alerts --watch` does")
     elif state is None:

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from budgetfrontier import Frontier, Settings
+from budgetfrontier import Finish, Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.units import format_time
 from budgetfrontier.reports import alert_state
 from budgetfrontier.reports.alert_state import AlertFiles
+from budgetfrontier.rules import alert_conditions
 from budgetfrontier.storage.file_locks import LockFile
 from budgetfrontier.tools.alerting import watching
 from budgetfrontier.tools.alerting.watching import Watch, watched_job
@@ -97,7 +100,7 @@ def test_an_alert_is_tried_again_and_given_up_at_last(
 ) -> None:
     hook.status = 500
     watch(job).look()
-    state = alert_state.read(AlertFiles.of_job(job))
+    state = alert_state.read(AlertFiles.of_job(job)).state
     assert state is not None
     [one] = state.deliveries
     assert (one.attempts, one.done, one.error) == (1, None, "answered with 500")
@@ -153,7 +156,7 @@ def test_a_sink_that_hangs_delays_neither_looks_nor_other_sinks(tmp_path: Path, 
         assert len(hanging.posted) == 1
     one.look()
     assert told(hook) == [("paused", True), ("paused", False)]
-    state = alert_state.read(AlertFiles.of_job(job))
+    state = alert_state.read(AlertFiles.of_job(job)).state
     assert state is not None
     assert [(each.raised, each.attempts) for each in state.deliveries if each.sink == "hangs"] == [
         (True, 1), (False, 0),
@@ -212,6 +215,30 @@ def test_a_state_that_may_not_be_read_is_not_moved(job: Path, cli: Cli) -> None:
     (job / FILE).mkdir()
     assert "alerts.json cannot be read: Is a directory" in cli("alerts", job).err
     assert len(watch(job).look()) == 1 and os.listdir(job / FILE) == []
+
+
+@pytest.mark.parametrize("age", [600, 5400])
+def test_dead_letters_of_the_hour_before_the_first_look_count(tmp_path: Path, hook: Hook, age: int) -> None:
+    """They count until they are an hour old, however soon after them a watcher begins, or begins again."""
+    clock, path = ManualClock(time.time() - age), tmp_path / "frontier"
+    plan = Settings.from_dict(settings(hook, dead_letters=3, no_process=None))
+    with Frontier.open(path, plan, clock=clock, program="spider.py") as frontier:
+        for number in range(3):
+            frontier.schedule(f"http://{number}.test/")
+            frontier.finish_many([Finish(lease, Outcome.DEAD, reason="gone") for lease in frontier.lease(1)])
+            clock.advance(60)
+            frontier.commit()
+    raised = [one.condition for one in watch(tmp_path).look()]
+    assert ("dead_letters" in raised) is (age < 3600)
+    assert watch(tmp_path).look() == []
+    state = alert_state.read(AlertFiles.of_job(tmp_path)).state
+    assert state is not None
+    if age < 3600:
+        assert "3 URIs have become dead letters within 1h" in state.raised["dead_letters"].text
+    state.samples = [alert_conditions.CrawlSample(time.time() - 86_400, True, 0, 0, {})]
+    state.raised = {}
+    (tmp_path / FILE).write_bytes(msgspec.json.encode(state))
+    assert ("dead_letters" in [one.condition for one in watch(tmp_path).look()]) is (age < 3600)
 
 
 def test_a_sink_is_told_only_of_its_conditions(tmp_path: Path, hook: Hook) -> None:

@@ -348,8 +348,8 @@ def alerts(job: ConsoleJob, parameters: NoParameters) -> Listing[AlertItem]:
     files = job.alert_files
     if files is None:
         return Listing(rows=[], note=alerts_page.UNKNOWN)
-    state = alert_state.read(files)
-    note = alert_state.damage(files) or ("" if state else "nobody has watched this crawl yet")
+    state, problem, _ = alert_state.read(files)
+    note = problem or ("" if state else "nobody has watched this crawl yet")
     rows = [
         AlertItem(
             name, about.level, about.since, about.text,
