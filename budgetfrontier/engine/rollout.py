@@ -35,8 +35,7 @@ class Rollout:
     @property
     def waiting(self) -> bool:
         """Whether something is left to be done."""
-        counters = self._counters
-        return counters.revive_upto > 0 or counters.regrade_upto > 0 or counters.reopened_upto != b""
+        return self._counters.rolls_out
 
     def change_settings(
         self, settings: Settings, adjustments: list[Override], now: float, *, precedence: bool = True

@@ -33,12 +33,16 @@ _OF_CRAWL: Final = ("pause", "resume", "terminate")
 _OF_LETTERS: Final = ("replay", "drop")
 
 
-def dry_run(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the effect that a command would have on the frontier. Raises FrontierError if it is refused."""
+def dry_run(view: View, op: str, args: dict[str, Any], *, now: float | None = None) -> dict[str, Any]:
+    """Return the effect that a command would have on the frontier. Raises FrontierError if it is refused.
+
+    `now` is the time of the frontier's clock, if that is not the system's.
+    """
+    now = time.time() if now is None else now
     if op in OF_ADJUSTMENTS:
         return preview_in_scope(view, change_of(view, op, args))
     if op == "undo":
-        return undo_checks.preview(view, args, time.time())
+        return undo_checks.preview(view, args, now)
     if op == "delete":
         deletion.check(args)
         return deletion.preview(view, args)
@@ -51,8 +55,8 @@ def dry_run(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
     if op in _OF_QUEUE:
         queue_commands.check(op, args)
         if args.get("queue") is None:
-            return state_preview.of_queues(view, op, args, time.time())
-        return state_preview.of_queue(view, op, args, time.time())
+            return state_preview.of_queues(view, op, args, now)
+        return state_preview.of_queue(view, op, args, now)
     if op in _OF_CRAWL:
         return state_preview.of_crawl(view, op, args)
     raise FrontierError(f"{op} has no dry run")

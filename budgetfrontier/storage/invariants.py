@@ -536,7 +536,7 @@ class _Checker:
         empty = crawl_states.is_empty(
             queued=c.queued, leases=c.leases, future=c.future, future_retired=c.future_retired
         )
-        at_work = c.revive_upto or c.regrade_upto or meta.read_begun(self._txn, self._db[keys.META])
+        at_work = c.rolls_out or meta.read_begun(self._txn, self._db[keys.META])
         if c.state is CrawlState.FINISHED and not empty:
             self._report("the crawl is FINISHED, but not empty")
         if c.state is CrawlState.RUNNING and empty and not at_work:

@@ -149,6 +149,11 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     reopened_upto: RowKey = b""
     """The key in `snoozed` up to which queues have been looked at since crawl windows changed; empty: all."""
 
+    @property
+    def rolls_out(self) -> bool:
+        """Whether a change of settings has yet to be applied to some queues."""
+        return self.revive_upto > 0 or self.regrade_upto > 0 or self.reopened_upto != b""
+
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):
     """A kept URL, and its state: completed, or where it waits."""

@@ -13,6 +13,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import link_table
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import MissingExtra, SettingsError
+from budgetfrontier.reports.dry_runs import dry_run
 from budgetfrontier.storage import group_listing, keys
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.records import decode_links
@@ -193,19 +194,23 @@ def test_a_crawl_is_not_over_before_its_last_links_are_ranked() -> None:
         frontier.check()
 
 
-@pytest.mark.parametrize("news", [False, True])
-def test_a_resume_with_nothing_left_says_how_the_crawl_stands_after_its_last_ranking(news: bool) -> None:
+@pytest.mark.parametrize(("news", "by_name"), [(False, False), (True, False), (True, True)])
+def test_a_resume_with_nothing_left_says_how_the_crawl_stands_after_its_last_ranking(news: bool, by_name: bool) -> None:
     with opened(pause_at_finish=True) as frontier:
         frontier.schedule_many(pages("a.test", 9))
         assert fetched(frontier) == ["a.test", "a.test"]
         if news:
             frontier.schedule(CrawlUri("https://a.test/0", via="https://c.test/"))
+        if by_name:
+            frontier.retire("a.test")
         frontier.pause()
+        shown = dry_run(kernel(frontier).tables.flushed(), "resume", {})
         frontier.resume()
         entry = frontier.audit(limit=1)[0]
         state = (frontier.state.value, frontier.summary().pause_reason)
-        assert state == (("RUNNING", None) if news else ("PAUSED", "finish"))
+        assert state == (("RUNNING", None) if news and not by_name else ("PAUSED", "finish"))
         assert (entry.effect["after"]["state"], entry.effect["after"]["pause_reason"]) == state
+        assert {name: shown[name] for name in entry.effect} == entry.effect
         frontier.undo(entry.id, force=True)
         entry = frontier.audit(limit=1)[0]
         assert entry.effect["after"]["state"] == frontier.state == "PAUSED"

@@ -1728,12 +1728,17 @@ class Model:
 
     def set_queue(self, key: str, **chosen: Any) -> None:
         before = self.look(key)
-        if "interval" in chosen:
-            self.set_interval(key, chosen["interval"])
-        if "max_completed" in chosen:
-            self.set_limit(key, chosen["max_completed"])
+        self.set_pace(key, chosen)
         self.last = {"command": "set_queue", "key": key, "before": before, "after": self.look(key)}
         self.settle()
+
+    def set_pace(self, key: str, chosen: dict[str, Any]) -> None:
+        """What is as it was is not set again."""
+        queue = self.queues[key]
+        if chosen.get("interval", queue.interval) != queue.interval:
+            self.set_interval(key, chosen["interval"])
+        if chosen.get("max_completed", queue.limit) != queue.limit:
+            self.set_limit(key, chosen["max_completed"])
 
     def set_interval(self, key: str, interval: float | None) -> None:
         """It counts from the last lease on."""
@@ -1750,10 +1755,7 @@ class Model:
     def regulate(self, key: str, chosen: dict[str, Any]) -> None:
         """As crawlers ask: nothing is audited. What is as it was is not set again."""
         queue = self.queues[key]
-        if chosen.get("interval", queue.interval) != queue.interval:
-            self.set_interval(key, chosen["interval"])
-        if chosen.get("max_completed", queue.limit) != queue.limit:
-            self.set_limit(key, chosen["max_completed"])
+        self.set_pace(key, chosen)
         if chosen.get("total_budget", queue.own_budget) != queue.own_budget:
             queue.own_budget = chosen["total_budget"]
             if queue.uris:

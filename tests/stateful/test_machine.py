@@ -26,6 +26,7 @@ from budgetfrontier.engine import disk_guard
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
+from budgetfrontier.reports.dry_runs import dry_run
 from budgetfrontier.storage import removed, seed_list
 from budgetfrontier.storage.keys import GROUPS as GROUP_TABLE
 from budgetfrontier.storage.keys import PARKED, URLS, u32
@@ -230,6 +231,13 @@ def same(what: str, told: object, expected: object) -> None:
     assert told == expected, f"{what}: the frontier says {told}, the model {expected}"
 
 
+RENAMED = {
+    "replayed": "dead_letters",
+    "dropped": "dead_letters",
+    "returned": "puts back",
+    "revived_count": "reconsidered",  # all RETIRED ones: a dry run looks at their budgets already
+}
+"""Names in the effects of commands, with those that their dry runs have."""
 DISK = {"free": 10_000}
 """The bytes that the guard finds free."""
 
@@ -243,6 +251,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.folder = tempfile.mkdtemp()
         self.clock = ManualClock(1_000_000.0)
         self.finishes, DISK["free"] = 0, 10_000
+        self.foreseen: dict[str, Any] = {}
         self.kept = False
         self.handed: list[tuple[Any, int]] = []
         self.model = Model(dict(options), self.clock.time())
@@ -562,11 +571,27 @@ class FrontierMachine(RuleBasedStateMachine):
         with pytest.raises(FrontierError):
             self.frontier.adjust(match=match, **dict[str, Any]({"sheet" if add else "without_sheet": name}))
 
+    def foresee(self, op: str, **args: Any) -> None:
+        """The effect of a dry run, with which that of the command is compared once it is done."""
+        view = kernel(self.frontier).tables.flushed()
+        try:
+            self.foreseen = dry_run(view, op, args, now=self.clock.time())
+        except FrontierError as error:
+            self.foreseen = {"refused": str(error)}
+
     def remember(self) -> None:
-        """The last command of an operator may be undone."""
-        number = self.frontier.audit(limit=1)[0].id
-        assert number not in self.model.done
-        self.model.done[number] = self.model.last
+        """The last command of an operator may be undone; it did what its dry run said."""
+        entry = self.frontier.audit(limit=1)[0]
+        foreseen, self.foreseen = self.foreseen, {}
+        assert "refused" not in foreseen, foreseen
+        effect = {RENAMED.get(name, name): value for name, value in entry.effect.items()}
+        if "puts back" in effect:
+            effect["queues_count"] = effect.pop("queues")
+        common = foreseen.keys() & effect.keys()
+        told, expected = ({name: one[name] for name in common} for one in (foreseen, effect))
+        assert told == expected, f"{entry.command}: its dry run said {told}, and it did {expected}"
+        assert entry.id not in self.model.done
+        self.model.done[entry.id] = self.model.last
 
     @rule(which=st.integers(0, 5))
     def withdraw(self, which: int) -> None:
@@ -585,12 +610,15 @@ class FrontierMachine(RuleBasedStateMachine):
     def undo(self, which: int, force: bool) -> None:
         """Nearly always one of the last commands."""
         number = sorted(self.model.done, reverse=True)[which // 2 % len(self.model.done)]
+        self.foresee("undo", id=number, force=force)
         if undo(self.model, number, force=force):
             self.frontier.undo(number, force=force)
             self.remember()
         else:
             with pytest.raises(FrontierError):
                 self.frontier.undo(number, force=force)
+            assert "refused" in self.foreseen, self.foreseen
+            self.foreseen = {}
 
     @precondition(lambda self: self.model.done)
     @rule(which=st.integers(0, 9))
@@ -609,10 +637,12 @@ class FrontierMachine(RuleBasedStateMachine):
             really and (self.model.reason == "finish" or self.model.is_paused_for_disk())
         ):
             self.model.resume()
+            self.foresee("resume")
             self.frontier.resume()
             self.remember()
         elif really:
             self.model.pause()
+            self.foresee("pause")
             self.frontier.pause()
             self.remember()
 
@@ -635,9 +665,10 @@ class FrontierMachine(RuleBasedStateMachine):
         operation=st.sampled_from(("retire", "unretire", "snooze", "wake")),
     )
     def operate(self, key: str, operation: str, seconds: float) -> None:
-        queue = self.model.queues.get(key)
+        queue, until = self.model.queues.get(key), self.clock.time() + seconds
+        if queue:
+            self.foresee(operation, queue=key, **({"until": until} if operation == "snooze" else {}))
         if operation == "snooze":
-            until = self.clock.time() + seconds
             if queue:
                 self.model.operate("snooze", key, until)
             done = self.frontier.snooze(key, until=until)
@@ -665,9 +696,11 @@ class FrontierMachine(RuleBasedStateMachine):
                 return
             chosen = {"interval": seconds, "max_completed": int(seconds) % 7}
         args = {"match": match, **({"states": states} if states else {}), **chosen}
+        self.foresee(operation, **args)
         entry = self.frontier.internals.apply(Command(operation, args, "me", ""))
         if match.startswith("group:") and not self.groups_named(match):
-            assert entry.error, "a name of no group is refused"
+            assert entry.error and "refused" in self.foreseen, "a name of no group is refused"
+            self.foreseen = {}
             return
         expected = self.model.operate_on_many(operation, match, states, **chosen)
         same("selected", (entry.effect["matched"], entry.effect["changed"]), expected)
@@ -687,6 +720,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def set_queue(self, key: str, chosen: dict[str, Any]) -> None:
         if key in self.model.queues:
             self.model.set_queue(key, **chosen)
+            self.foresee("set_queue", queue=key, **chosen)
         assert self.frontier.set_queue(key, **chosen) is (key in self.model.queues)
         if key in self.model.queues:
             self.remember()
@@ -716,6 +750,8 @@ class FrontierMachine(RuleBasedStateMachine):
     def delete(self, key: str, really: bool, for_good: bool = False) -> None:
         if really:
             expected = self.model.delete(key) if key in self.model.queues else 0
+            if key in self.model.queues:
+                self.foresee("delete", queue=key)
             same("deleted", self.frontier.delete(queue=key, for_good=for_good), expected)
             if key in self.model.queues:
                 self.model.last["for_good"] = for_good
@@ -748,6 +784,7 @@ class FrontierMachine(RuleBasedStateMachine):
         letters = [letter.uri.url for letter in self.frontier.dead_letters()]
         same("dead letters", letters, [uri.url for uri in self.model.dead])
         expected = self.model.replay()
+        self.foresee("replay")
         assert self.frontier.replay() == expected
         self.remember()
 
@@ -756,6 +793,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def drop(self, really: bool, for_good: bool) -> None:
         if really:
             expected = self.model.drop()
+            self.foresee("drop")
             assert self.frontier.drop_dead_letters(for_good=for_good) == expected
             self.model.last["for_good"] = for_good
             self.remember()

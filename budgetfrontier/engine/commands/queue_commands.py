@@ -44,9 +44,9 @@ def check_paced(kernel: Kernel) -> None:
 
 def _set_queue(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     check_paced(kernel)
-    if "interval" in args:
+    if args.get("interval", queue.interval) != queue.interval:
         kernel.turns.set_interval(queue, float(args["interval"]), now)
-    if "max_completed" in args:
+    if args.get("max_completed", queue.max_completed) != queue.max_completed:
         kernel.turns.set_limit(queue, int(args["max_completed"]))
 
 

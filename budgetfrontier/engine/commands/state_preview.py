@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cached_property
+from itertools import islice
 from math import inf
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.engine.commands.selection import SelectedQueues, count, hands_out, summary
+from budgetfrontier.engine.rollout import STEP
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
-from budgetfrontier.rules.queue_states import INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules.queue_states import INACTIVE, INELIGIBLE, READY, RETIRED, SNOOZED
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.grouping import wants_star
 from budgetfrontier.settings.overrides import Effective, QueueSettings
@@ -20,6 +22,7 @@ from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
 from budgetfrontier.storage.records import Counters
+from budgetfrontier.storage.turn_order import in_turn
 from budgetfrontier.storage.view import View
 
 NOT_PACED = (
@@ -136,26 +139,43 @@ def crawl_after(view: View, totals: Summary, op: str, reason: str) -> dict[str, 
     if op == "resume":
         after = crawl_states.after_resume(totals.state, view.counters().scheduled)
         shown: dict[str, Any] = {"state": after, "pause_reason": totals.pause_reason if after is totals.state else None}
-        return shown if wants_star(view.settings()[0].groups) else crawl_states.settled(shown, _settled(view, after))
+        return crawl_states.settled(shown, _settled(view, after))
     return {"state": crawl_states.after_terminate(totals.state), "pause_reason": None}
 
 
 def _settled(view: View, state: CrawlState) -> CrawlState:
-    counters = view.counters()
-    empty = crawl_states.is_empty(
+    counters, settings = view.counters(), view.settings()[0]
+    empty = not counters.rolls_out and crawl_states.is_empty(
         queued=counters.queued,
         leases=counters.leases,
         future=counters.future,
         future_retired=counters.future_retired,
     )
+    if empty and state is CrawlState.RUNNING and counters.unranked and wants_star(settings.groups):
+        empty = not _revived_by_ranking(view)
     return crawl_states.next_crawl_state(
         state,
         scheduled=counters.scheduled,
         leases=counters.leases,
-        empty=empty and not (counters.revive_upto or counters.regrade_upto),
+        empty=empty,
         busy=False,
-        pause_at_finish=view.settings()[0].frontier.pause_at_finish,
+        pause_at_finish=settings.frontier.pause_at_finish,
     )
+
+
+def _revived_by_ranking(view: View) -> bool:
+    """Return whether a ranking of the domains gives an empty crawl something to do, as any change of settings may.
+
+    It brings RETIRED queues back, before their turns tell whether they are still over budget. O(STEP).
+    """
+    terms = Terms(view)
+    terms.revision += 1
+    reconsidered = (RETIRED, INELIGIBLE) if terms.in_force.mixes_precedences else (RETIRED,)
+    ids = [id_ for state in reconsidered for _, id_ in islice(in_turn(view, state), STEP)]
+    if len(ids) >= STEP:  # the rest is looked at once the crawl goes on
+        return True
+    queues = (queue for queue in map(view.queue_by_id, ids) if queue_states.is_revived_by_change(queue))
+    return any(state_once_revived(terms, queue) is INACTIVE or queue.future for queue in queues)
 
 
 def set_waits(queue: QueueRecord, waits: Waits) -> None:

@@ -308,8 +308,7 @@ class QueueRebuild:
         """Set the crawl's state by the same rules as the engine."""
         totals = self._totals
         before = totals.state
-        changing = totals.revive_upto > 0 or totals.regrade_upto > 0  # a change of settings is not applied to all yet
-        empty = not changing and crawl_states.is_empty(
+        empty = not totals.rolls_out and crawl_states.is_empty(
             queued=totals.queued,
             leases=totals.leases,
             future=totals.future,
