@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
 from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Protocol
 
 import msgspec
@@ -15,6 +16,8 @@ from budgetfrontier.core.model import Run
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import Between
 from budgetfrontier.rules.rates import Rate
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.records import decode_answers
 from budgetfrontier.storage.series import Busiest
 from budgetfrontier.storage.view import View
 
@@ -39,7 +42,7 @@ class OverRuns(Protocol):
         """Return the busiest queues of a time."""
 
 
-class FetchedQueue(msgspec.Struct):
+class FetchedQueue(msgspec.Struct, gc=False):
     """The amounts of a queue: attempts that were charged, their cost, bytes, and answers with an error, or none."""
 
     queue: str
@@ -77,12 +80,22 @@ class Comparison(msgspec.Struct):
     """Why the hosts of two runs are not compared."""
 
 
+_Pair = tuple[int, str, FetchedQueue | None, FetchedQueue | None]
+"""The difference of a measure, the key of a queue, and its amounts on each side."""
+_NO_MORE = b"\xff" * (keys.u32.size + 1), b""
+
+
 def fetched_queues(view: View, after: int = -1) -> Iterator[tuple[int, FetchedQueue]]:
     """Yield the queues from which something was fetched, with their ids, from the one after an id on. O(queues)."""
-    for queue in view.queues_after(after):
+    known = view.items(keys.ANSWERS, keys.u32.pack(after + 1))
+    key, value = next(known, _NO_MORE)
+    for queue in view.compact_queues(after + 1):
         if queue.charges:
-            answers = view.answers(queue.id)
-            errors = 0 if answers is None else sum(answers.classes[2:])
+            own, errors = keys.u32.pack(queue.id), 0
+            while key < own:
+                key, value = next(known, _NO_MORE)
+            if key == own:
+                errors = sum(decode_answers(value).classes[2:])
             yield queue.id, FetchedQueue(queue.queue, queue.charges, queue.expenditure, queue.bytes, errors)
 
 
@@ -110,24 +123,24 @@ def compared(
     """Return the comparison, the queues with the greatest difference of a measure first. Memory: the first's queues."""
     left = {one.queue: one for one in first}
     number, both, only = len(left), 0, 0
+    amount = attrgetter(measure)
 
-    def pairs() -> Iterator[ComparedQueue]:
+    def pairs() -> Iterator[_Pair]:
         nonlocal both, only
         for one in second:
             mine = left.pop(one.queue, None)
             both += mine is not None
             only += mine is None
-            yield ComparedQueue(one.queue, mine, one)
+            had = 0 if mine is None else amount(mine) or 0
+            yield abs((amount(one) or 0) - had), one.queue, mine, one
 
-    def rest() -> Iterator[ComparedQueue]:
+    def rest() -> Iterator[_Pair]:
         for name, mine in left.items():  # those that the second has are gone from it by now
-            yield ComparedQueue(name, mine, None)
+            yield amount(mine) or 0, name, mine, None
 
-    def key(row: ComparedQueue) -> tuple[int, str]:
-        return abs(row.difference(measure)), row.queue
-
-    found = chain(pairs(), rest())
-    rows = sorted(found, key=key, reverse=True) if limit is None else nlargest(limit, found, key=key)
+    found, key = chain(pairs(), rest()), itemgetter(0, 1)
+    chosen = sorted(found, key=key, reverse=True) if limit is None else nlargest(limit, found, key=key)
+    rows = [ComparedQueue(*pair[1:]) for pair in chosen]
     return Comparison(totals, dict(zip(SIDES, (number - both, only, both), strict=True)), rows)
 
 

@@ -98,6 +98,7 @@ def sourcetags(entries: Iterable[CrawlLogLine], *, limit: int | None) -> Rows:
 
 
 _STATES = ("", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED")
+_PLACES = {state: place for place, state in enumerate(_STATES)}
 
 
 def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueRecord], *, limit: int | None) -> Rows:
@@ -105,8 +106,12 @@ def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueRecord],
 
     A queue with a key that is no host has a row of its own. Without a log, bytes are those given to finishes.
     """
+    if entries is None:
+        for row in largest_first(map(_of_queue, queues), 9, limit):
+            yield _host_row(row, known=False)
+        return
     sums = Sums(11)
-    for entry in entries or ():
+    for entry in entries:
         amounts = sums.of(host_of(entry.url))
         if entry.status > 0:
             amounts[0] += 1
@@ -119,15 +124,18 @@ def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueRecord],
         else:
             amounts[3] += 1
     for queue in queues:
-        amounts = sums.of(queue.queue.encode("utf-8", "surrogateescape"))
-        if entries is None:
-            amounts[1] += queue.bytes
-        amounts[7] += queue.queued + queue.future
-        amounts[8] += queue.expenditure
-        amounts[9] += queue.errors
-        amounts[10] = _STATES.index(queue.state)
-    for row in largest_first(sums, 1 if entries is not None else 9, limit):
-        yield _host_row(row, known=entries is not None)
+        key, *of_queue = _of_queue(queue)
+        amounts = sums.of(key)
+        amounts[7:] = of_queue[7:]
+    for row in largest_first(sums, 1, limit):
+        yield _host_row(row, known=True)
+
+
+def _of_queue(queue: QueueRecord) -> Item:
+    """Return the amounts of a queue, behind its key."""
+    waiting, state = queue.queued + queue.future, _PLACES[queue.state]
+    key = queue.queue.encode("utf-8", "surrogateescape")
+    return key, 0, queue.bytes, 0, 0, 0, 0, 0, waiting, queue.expenditure, queue.errors, state
 
 
 def _host_row(row: Item, *, known: bool) -> tuple[Any, ...]:

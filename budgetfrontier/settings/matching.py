@@ -60,6 +60,8 @@ class Match(msgspec.Struct, frozen=True):
             return any(each.matches(href, queue, label) for each in self.any_of)
         if self.decide is not None:
             return self.decide(href, queue, label)
+        if self.exact is not None and self.exact not in href:  # nearly all URIs, at a tenth of the time
+            return False
         return bool(self.test(subject_of(self.kind, href, queue, label)))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable
 from math import inf
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
@@ -109,12 +108,12 @@ class PricesOf:
         self._view = view
         self._in_scope = in_scope
 
-    def __call__(self, queue: QueueRecord) -> Iterator[Price]:
-        """Yield the prices of a queue's URIs."""
+    def __call__(self, queue: QueueRecord) -> list[Price]:
+        """Return the prices of a queue's URIs."""
         in_scope = self._in_scope
         if in_scope is None:
-            return zip(self._view.costs(queue, _PRICED), repeat(True))
-        return ((one.cost, in_scope(one.uri)) for one in self._view.pending(queue, _PRICED))
+            return [(cost, True) for cost in self._view.costs(queue, _PRICED)]
+        return [(one.cost, in_scope(one.uri)) for one in self._view.pending(queue, _PRICED)]
 
 
 def affordable(prices: Iterable[Price], queue: QueueRecord, total: int, *, reached: bool) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.uri_values import label_of, tries, url_of
+from budgetfrontier.storage.uri_values import subject_of, tries, url_of
 from budgetfrontier.storage.view import View
 
 NO_URL = "http://none.invalid/"
@@ -32,7 +32,7 @@ class HeadUrls:
     def subject(self, queue: QueueRecord) -> tuple[str | None, str | None]:
         """Return the URL and the label of a queue's head; both None if the queue is empty."""
         value = self._value(queue)
-        return (None, None) if value is None else (url_of(value, queue.queue), label_of(value))
+        return (None, None) if value is None else subject_of(value, queue.queue)
 
     def attempts(self, queue: QueueRecord) -> int:
         """Return how many attempts of a queue's head have failed; 0 if the queue is empty."""

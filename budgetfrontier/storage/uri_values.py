@@ -141,6 +141,15 @@ def url_of(value: bytes, queue: str) -> str:
     return expand(short_url(value), queue) if scheme is None else f"{scheme}{queue}{value[1:].decode('latin-1')}"
 
 
+def subject_of(value: bytes, queue: str) -> tuple[str, str | None]:
+    """Return the URL of a value in this queue, and its label, which settings go by."""
+    scheme = PLAIN.get(value[:1])
+    if scheme is not None:
+        return f"{scheme}{queue}{value[1:].decode('latin-1')}", None
+    fields = _decode_fields(value[4:])
+    return expand(fields.url, queue), fields.source
+
+
 def label_of(value: bytes) -> str | None:
     """Return the label (`source`) of a value."""
     return None if value[:1] in PLAIN else _decode_fields(value[4:]).source

@@ -48,6 +48,7 @@ from budgetfrontier.storage.records import (
     decode_links,
     decode_queue,
     decode_tally,
+    expanded,
     restore_lease,
     tally_key,
     whole_queue,
@@ -211,8 +212,7 @@ class View:
 
     def stored_queues(self) -> Iterator[QueueRecord]:
         """Yield every queue as stored, in order of creation. O(queues), about 1 us each."""
-        cursor = self.txn.cursor(self.db[keys.QUEUES])
-        return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+        return map(expanded, self.compact_queues())
 
     def tally(self, kind: str, name: str) -> FetchStats:
         """Return what has been fetched of a host or a queue, or with a label, as far as it was counted."""
@@ -229,19 +229,17 @@ class View:
         value = self.txn.get(keys.u32.pack(queue_id), db=self.db[keys.ANSWERS])
         return None if value is None else decode_answers(value)
 
-    def compact_queues(self) -> Iterator[QueueRecord]:
-        """Yield every queue as stored, with URLs in their short form, in order of creation.
+    def compact_queues(self, first: int = 1) -> Iterator[QueueRecord]:
+        """Yield every queue as stored from an id on, with URLs in their short form, in order of creation.
 
         O(queues), half of the time of `stored_queues`: `BudgetsInForce.complete` completes the queues to show.
         """
         cursor = self.txn.cursor(self.db[keys.QUEUES])
-        return map(decode_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+        return map(decode_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.u32.pack(first)) else iter(())
 
     def queues_after(self, queue_id: int) -> Iterator[QueueRecord]:
         """Yield the queues as stored that were created after one, in order of creation."""
-        cursor = self.txn.cursor(self.db[keys.QUEUES])
-        found = cursor.set_range(keys.u32.pack(queue_id + 1))
-        return map(whole_queue, cursor.iternext(keys=False)) if found else iter(())
+        return map(expanded, self.compact_queues(queue_id + 1))
 
     def pending(self, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()) -> Iterator[PendingUri]:
         """Yield the URIs of a queue in the order of their leases; `out` has the keys of leased ones."""
@@ -254,12 +252,11 @@ class View:
 
     def costs(self, queue: QueueRecord, count: int | None = None) -> Iterator[int]:
         """Yield the costs of the first `count` URIs of a queue, read from their keys."""
-        cursor, prefix = self.txn.cursor(self.db[keys.PENDING]), keys.u32.pack(queue.id)
-        if cursor.set_range(prefix):
-            for key in islice(cursor.iternext(values=False), count):
-                if key[:4] != prefix:
-                    return
-                yield keys.cost_of(key)
+        cursor, number = self.txn.cursor(self.db[keys.PENDING]), queue.queued
+        if not number or not cursor.set_range(keys.u32.pack(queue.id)):
+            return iter(())
+        first = islice(cursor.iternext(values=False), number if count is None else min(number, count))
+        return map(keys.cost_of, first)
 
     def waiting(self) -> Iterator[CrawlUri]:
         """Yield every URI that is pending or scheduled for later, without priority, cost and directive.

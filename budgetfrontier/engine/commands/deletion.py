@@ -36,7 +36,7 @@ from budgetfrontier.storage import keys
 from budgetfrontier.storage.kept_places import place_in_future
 from budgetfrontier.storage.records import Progress, decode_future
 from budgetfrontier.storage.removed import Look
-from budgetfrontier.storage.uri_values import expand, label_of, short_url
+from budgetfrontier.storage.uri_values import PLAIN, subject_of
 from budgetfrontier.storage.view import View
 
 LATER, PENDING = range(2)
@@ -63,7 +63,7 @@ class Chosen:
         self._patterns = [Pattern(text, timeless=bool(args.get("timeless"))) for text in texts if text]
         self._match = None if self._of_queue or (match and match.kind == "regex") else match
         self.bytes = 0
-        """Of the records of URIs that were tested."""
+        """Of the records of URIs that were looked at."""
         self.only: tuple[str, ...] | None = None
         """The keys of the queues, if they are named in full."""
         if self._glob is not None and not may_select_several(self._glob):
@@ -82,22 +82,30 @@ class Chosen:
             return False
         return self._glob is None or selects(self._glob, queue.queue)
 
-    def uri(self, value: bytes, name: str) -> bool:
-        """Return whether the URI of a record of such a queue matches."""
-        self.bytes += len(value)
-        if not self._patterns and self._match is None:
-            return True
-        url = expand(short_url(value), name)
-        if self._match is not None and not self._match.matches(url, name, label_of(value)):
-            return False
-        return all(pattern.search(url) for pattern in self._patterns)
+    def uris(self, name: str) -> Callable[[bytes], bool]:
+        """Return the test of whether the URI of a record of such a queue matches."""
+        match, patterns = self._match, self._patterns
+
+        def matches(value: bytes) -> bool:
+            url, label = subject_of(value, name)
+            if match is not None and not match.matches(url, name, label):
+                return False
+            return all(pattern.search(url) for pattern in patterns)
+
+        if match is None and not patterns:
+            return lambda value: True
+        if match is None or patterns or not match.by_authority:
+            return matches
+        of_plain = {mark: match.matches(f"{scheme}{name}/", name) for mark, scheme in PLAIN.items()}
+        return lambda value: found if (found := of_plain.get(value[:1])) is not None else matches(value)
 
 
 def _later(view: View, chosen: Chosen, look: LookUp, at: bytes, upto: int) -> Iterator[Taken]:
     for key, value in view.items(keys.FUTURE, at):
         row = decode_future(value)
         queue = look(row.queue)
-        takes = keys.due.unpack(key)[1] <= upto and chosen.queue(queue) and chosen.uri(row.value, queue.queue)
+        chosen.bytes += len(row.value)
+        takes = keys.due.unpack(key)[1] <= upto and chosen.queue(queue) and chosen.uris(queue.queue)(row.value)
         yield key, row.queue if takes else None
 
 
@@ -116,7 +124,7 @@ def _pending(
     """
     cursor = view.txn.cursor(view.db[keys.PENDING])
     more = cursor.set_range(at or keys.FIRST)
-    prefix, queue_id, name = b"", 0, ""
+    prefix, queue_id, matches = b"", 0, chosen.uris("")
     while more:
         key, value = cursor.item()
         if key[:4] != prefix:
@@ -130,14 +138,13 @@ def _pending(
                     more, prefix = cursor.set_range(keys.u32.pack(following[0])), b""
                     continue
             queue = look(queue_id)
-            name = queue.queue
+            matches = chosen.uris(queue.queue)
             if not chosen.queue(queue):
                 yield prefix + _BEHIND, None
                 more, prefix = cursor.set_range(prefix + _BEHIND), b""
                 continue
-        ordinal = keys.pending.unpack(key)[4]
-        arrived = ordinal_of(ordinal)
-        takes = arrived <= upto and key not in out and chosen.uri(value, name)
+        chosen.bytes += len(value)
+        takes = matches(value) and key not in out and ordinal_of(keys.pending.unpack(key)[4]) <= upto
         yield key, queue_id if takes else None
         more = cursor.next()
 

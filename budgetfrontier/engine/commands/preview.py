@@ -6,7 +6,6 @@ A preview changes nothing, and takes any view: that of the engine, or that of a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import tee
 from math import inf
 from typing import Any
 
@@ -173,11 +172,11 @@ def preview(
                 (reviving if kind == "revived" else lifted).add(queue, prices(queue), will)
         elif was != will and queue.state is not RETIRED and not held:
             changed += 1
-            prices_before, prices_after = tee(prices(queue))
+            held_uris = prices(queue)
             if not (was_out or was[_STOPPED]):
-                before.add(queue, prices_before, was)
+                before.add(queue, held_uris, was)
             if not (is_out or will[_STOPPED]):
-                after.add(queue, prices_after, will)
+                after.add(queue, held_uris, will)
         still = queue.queued > 0 and is_out and not held and (was_out or queue.state is RETIRED)
         counts["still_over"] += matched and still
         opens = 0.0

@@ -14,9 +14,10 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.grouping import fits, objection
 from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.storage import group_listing, keys
+from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.head_urls import HeadUrls
-from budgetfrontier.storage.records import NAMED_QUEUES, whole_queue
+from budgetfrontier.storage.records import NAMED_QUEUES, expanded
+from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.storage.view import View
 
 SHORTEST_BOUNDED = 90
@@ -104,7 +105,7 @@ class SelectedQueues:
             if queue.state not in states:
                 return False
             url, label = heads.subject(queue)
-            url = url or queue.last_enqueued
+            url = url or expand(queue.last_enqueued, queue.queue)
             return bool(url) and match.matches(url, queue.queue, label)
 
         return matches
@@ -119,12 +120,12 @@ class SelectedQueues:
             named = filter(None, map(view.find_queue, spellings(self._match.keys)))
             found: Iterator[QueueRecord] = iter(sorted(named, key=lambda queue: queue.id))
         else:
-            found = (whole_queue(value) for _, value in view.items(keys.QUEUES, keys.u32.pack(max(at, 1))))
+            found = view.compact_queues(max(at, 1))
         for queue in found:
             if upto is not None and queue.id > upto:
                 return
             if queue.id >= at:
-                yield queue.id, queue if test(queue) else None
+                yield queue.id, expanded(queue) if test(queue) else None
 
 
 def summary() -> dict[str, Any]:

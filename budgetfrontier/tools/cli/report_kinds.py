@@ -49,6 +49,8 @@ class Rows:
     ) -> None:
         self.columns, self.drop, self._unknown, self.told = columns, drop, unknown, told
         self.rows = rows
+        self.total: int | None = None
+        """The number of rows, once they are read, if these are but the first that are asked for."""
 
     @property
     def unknown(self) -> str:
@@ -127,7 +129,9 @@ def _write_rows(args: argparse.Namespace, made: Rows) -> None:
                 left += 1
 
     common.write_rows(args, first(), made.columns, drop=made.drop)
-    if left and args.format == "text":
+    if made.total is not None and most is not None:
+        left = made.total - most
+    if left > 0 and args.format == "text":
         say(f"...and {left:,} more; --all prints them")
 
 
@@ -167,10 +171,13 @@ def _hosts(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     lines, unknown = operator.log_lines(_since(args), whole=True)
 
     def rows() -> Iterator[Sequence[Any]]:
-        with operator.scan() as (_, queues):
-            yield from log_tables.hosts(lines, queues, limit=None)
+        with operator.scan() as (head, queues):
+            if lines is None:
+                made.total = sum(head.totals.queues.values())
+            yield from log_tables.hosts(lines, queues, limit=_limit(args) if lines is None else None)
 
-    return Rows(log_tables.HOSTS, rows(), drop=HOSTS_DROP, unknown=unknown)
+    made = Rows(log_tables.HOSTS, rows(), drop=HOSTS_DROP, unknown=unknown)
+    return made
 
 
 def _crawl_summary(args: argparse.Namespace, operator: CrawlOperator) -> Rows:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from budgetfrontier import CrawlUri
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import deletion
 from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.settings.matching import parse_match
 from tests.support import START, crawl, crawl_state, kernel, memory, one, pages, paths, record, state
 
 
@@ -72,6 +75,39 @@ def test_uris_are_chosen_by_pattern_and_by_the_states_of_their_queues() -> None:
             assert (entry.error, entry.effect["deleted"]) == (None, expected), args
             f.check()
         assert f.summary().queued == 0
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        *("domain:a.test", "host:a.test", "host:*.a.test", "host:a.test.", "domain:test", "label:one", "*"),
+        *("surt:(test,a,", "surt:https://(test,a,)", "surt:(test,a,:8080", "surt:(test,a,)/1", "regex:a.test/1$"),
+        *("queue:a.test", "queue:forced", "queue:*8080"),
+    ],
+)
+def test_a_match_chooses_the_uris_that_it_matches_wherever_they_wait(match: str) -> None:
+    hosts = ("a.test", "b.a.test", "c.test", "a.test:8080", "xa.test", "a.test.org")
+    urls = [f"{scheme}://{host}/{page}" for scheme in ("http", "https") for host in hosts for page in range(3)]
+    given = [CrawlUri(url) for url in urls]
+    given += [CrawlUri(f"{url}?meta", meta={"a": 1}, source="one") for url in urls]
+    given += [CrawlUri(f"{url}?forced", queue="forced") for url in urls]
+    given += [CrawlUri(f"{url}?later", not_before=START + 60) for url in urls]
+    with memory(ManualClock(START)) as f:
+        f.schedule_many(given)
+        view = kernel(f).tables.flushed()
+        there = [(item.uri, queue.queue) for queue in view.stored_queues() for item in view.pending(queue)]
+        test = parse_match(match).matches
+        expected = [uri.url for uri, key in there if test(uri.url, key, uri.source)]
+        later = [uri.url for uri in given if uri.not_before and test(uri.url, uri.url.split("/")[2], uri.source)]
+        command = Command("delete", {"match": match}, "me", "")
+        shown = deletion.preview(view, command.args)
+        assert (shown["deleted"], shown["later"]) == (len(expected) + len(later), len(later))
+        assert 0 < shown["deleted"] < len(given) or match == "*"
+        assert f.internals.apply(command).effect["deleted"] == shown["deleted"]
+        view = kernel(f).tables.flushed()
+        left = [item.uri.url for queue in view.stored_queues() for item in view.pending(queue)]
+        assert sorted(left + expected) == sorted(uri.url for uri, _ in there)
+        f.check()
 
 
 def test_a_choice_that_cannot_be_made_is_refused() -> None:
