@@ -18,7 +18,7 @@ from budgetfrontier.storage.records import AuditEntry
 
 _NUMBERS: Final = re.compile(
     r"^\d+(?=[ ,])|(?<=adjustment )\d+|(?<=audit entry )\d+|(?<=, by )\d+|(?<=^what )\d+|(?<=nothing left of )\d+"
-    r"|(?<=has changed since )\d+(?=:)"
+    r"|(?<=has changed since )\d+(?=:)|(?<=cannot be undone: )\d+(?= has discarded)|(?<=`undo )\d+(?= --force`)"
 )
 """Where the refusals of an undo have the numbers of entries."""
 
@@ -75,8 +75,7 @@ class EntryNames:
     def entry(self, entry: AuditEntry) -> AuditEntry:
         """Return an entry with other entries by their names."""
         args = self._named(entry.args, "id") if entry.command in ("withdraw", "undo", "discard") else entry.args
-        unasked = ("timeless",) if entry.command in ("delete", "drop") else ("timeless", "for_good")
-        args = {name: value for name, value in args.items() if name not in unasked}
+        args = {name: value for name, value in args.items() if name != "timeless"}
         if isinstance(args.get("ids"), list):  # of dead letters
             args["ids"] = [f"{self._partition}/{number}" for number in args["ids"]]
         error = None if entry.error is None else self.text(entry.error)

@@ -220,12 +220,12 @@ def audit(reader: Reader, *, count: int, key: str | None = None) -> list[AuditRo
         covers = None if key is None else audit_filter.coverage(view, key)
         found = (
             AuditRow(
-                name := names.name(entry.id),
+                names.name(entry.id),
                 names.entry(entry),
                 covers=None if covers is None else covers(entry),
-                inverse=f"undo {name}" if inverse else "",
+                inverse=inverse,
             )
-            for entry, inverse in inverses(view.newest_commands())
+            for entry, inverse in inverses(view.newest_commands(), names.name)
         )
         chosen = (one for one in found if covers is None or one.covers)
         return list(_up_to(islice(chosen, min(count, MOST_ROWS)), lambda one: len(protocol.encode(one))))
@@ -277,8 +277,11 @@ def dry_run(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
         return dry_runs.dry_run(view, op, _here(reader, op, args))
 
 
-def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
-    """Return the effect that the undo of an operator's command, or of another audit entry, would have. O(effect)."""
+def undo(reader: Reader, *, op: str, entry: bytes | int, force: bool) -> Undoing:
+    """Return the effect that `undo` or `discard` of an operator's command, or of another audit entry, would have.
+
+    O(effect).
+    """
     found = _state(reader)
     number = found.entry_of(entry) if isinstance(entry, bytes) else entry
     if not number:
@@ -286,11 +289,11 @@ def undo(reader: Reader, *, entry: bytes | int, force: bool) -> Undoing:
     names = EntryNames(found)
     with reader.view() as view:
         try:
-            effect = undo_checks.preview(view, {"id": number, "force": force}, time.time())
+            effect = dry_runs.dry_run(view, op, {"id": number, "force": force})
         except FrontierError as e:
             is_known = view.audit_entry(number) is not None
             return Undoing(None, names.text(str(e)), str(e).endswith(undo_checks.FORCE), is_known)
-    return Undoing(names.effect(effect) | {"undoes": names.text(effect["undoes"])})
+    return Undoing(names.effect(effect) | {"undoes": names.text(effect["undoes"])} if op == "undo" else effect)
 
 
 def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:

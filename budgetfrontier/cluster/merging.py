@@ -285,6 +285,9 @@ def merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
     if isinstance(args.get("ids"), list):
         args = args | {"ids": [number for one in entries for number in one.args.get("ids") or ()][:_NAMED]}
     effect = merged_result(entry.command, [one.effect for one in entries])
+    effect.pop("kept", None)
+    if kept := sum(one.effect["kept"]["bytes"] for one in entries if one.effect.get("kept")):
+        effect["kept"] = {"bytes": kept}
     return msgspec.structs.replace(entry, args=args, effect=effect)
 
 

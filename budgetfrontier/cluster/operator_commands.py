@@ -27,7 +27,7 @@ MOST_BYTES_WAITING: Final = 4 << 20
 """Of the commands that wait for a long one: they are part of the note. More are refused."""
 OF_QUEUES: Final = frozenset(("retire", "unretire", "snooze", "wake", "set_queue"))
 """Commands to a queue, or to those that they select."""
-OF_ENTRIES: Final = frozenset(("withdraw", "undo"))
+OF_ENTRIES: Final = frozenset(("withdraw", "undo", "discard"))
 """Commands about an entry of the audit, which has another id in each partition: they name its command instead."""
 
 
@@ -125,15 +125,10 @@ class Commands:
 
 
 def replicable(op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command with those that make it the same in all replicas.
-
-    Nothing that was deleted or changed is kept, for a file beside a frontier is not a part of its snapshots.
-    """
-    if op in ("delete", "forget") or (op in OF_QUEUES and args.get("queue") is None):
-        return args | {"for_good": True, "timeless": True}
-    if op in ("drop", "replay"):
-        args = args | ({"timeless": True} if args.get("match") is not None else {})
-    return args | {"for_good": True} if op == "drop" else args
+    """Return the arguments of a command with those that make it the same in all replicas."""
+    selects = op in ("delete", "forget") or (op in OF_QUEUES and args.get("queue") is None)
+    selects |= op in ("drop", "replay") and args.get("match") is not None
+    return args | {"timeless": True} if selects else args
 
 
 def refusal(op: str, args: dict[str, Any]) -> Exception | None:

@@ -15,11 +15,11 @@ from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
 from budgetfrontier.reports.operators import AdjustmentRow, OperatorCommand
+from budgetfrontier.rules.undoing import ENDING
 from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.storage.records import AuditEntry
 
 _OF_CRAWL: Final = ("pause", "resume", "terminate")
-NOTHING_KEPT: Final = "what is deleted in a crawl in partitions is not kept"
 
 
 class SteeringPlan(NamedTuple):
@@ -32,8 +32,8 @@ class SteeringPlan(NamedTuple):
 
 def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the effect that a command would have on the crawl. Raises FrontierError if it would be refused."""
-    if op == "undo":
-        states, _ = undoable(owners, read_name(str(args["id"])), force=bool(args.get("force")))
+    if op in ENDING:
+        states, _ = undoable(owners, op, read_name(str(args["id"])), force=bool(args.get("force")))
         return merging.merged_result(op, states)
     if op not in ("schedule", "delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
@@ -87,14 +87,10 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         if args.get("promised") is None and found:
             args = args | {"promised": promise(merging.merged_effect([one["promised"] for one in found.values()]))}
         return SteeringPlan(args, {number: {"survey": one["survey"]} for number, one in found.items()})
-    if op == "undo":
+    if op in ENDING:
         entry = read_name(str(args["id"]))
-        _, to = undoable(owners, entry, force=bool(args.get("force")))
+        _, to = undoable(owners, op, entry, force=bool(args.get("force")))
         return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
-    if op in ("delete", "drop") and not args.get("for_good"):
-        raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with --for-good")
-    if op == "discard":
-        raise FrontierError(f"{NOTHING_KEPT}: there is nothing to discard")
     if (parts := _parts(owners, args)) is not None:
         rest: dict[str, Any] = {"uris": []} if args.get("ids") is None else {"ids": None}
         return SteeringPlan(args | rest, parts, parts.keys())
@@ -129,9 +125,9 @@ def _as_asked(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, A
 
 
 def undoable(
-    owners: CrawlOwners, entry: bytes | tuple[int, int], *, force: bool
+    owners: CrawlOwners, op: str, entry: bytes | tuple[int, int], *, force: bool
 ) -> tuple[list[dict[str, Any]], set[int]]:
-    """Return the effect that the undo of a command would have in each partition, and the partitions to give it to.
+    """Return the effect that `undo` or `discard` would have in each partition, and the partitions to give it to.
 
     Those are the partitions that it has changed, in which it waits, or that do not answer. Raises FrontierError, also
     if one of them refuses it without `force` because something was changed since.
@@ -140,7 +136,7 @@ def undoable(
     of = None if isinstance(entry, bytes) else [entry[0]]
     if of is not None and of[0] >= owners.partitions:
         raise FrontierError(f"there is no partition {of[0]}: they are 0 to {owners.partitions - 1}")
-    found: dict[int, Undoing] = owners.ask("undo", Undoing, of=of, entry=number, force=force)
+    found: dict[int, Undoing] = owners.ask("undo", Undoing, of=of, op=op, entry=number, force=force)
     changed = {partition: one for partition, one in found.items() if one.can_be_forced}
     if changed:
         raise FrontierError(f"in {merging.named_partitions(changed)}: {next(iter(changed.values())).refusal}")

@@ -350,7 +350,8 @@ _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
 }
 _STEERS_ONE_QUEUE: Final = {*OF_QUEUES, "regulate"}
 _COMMANDS: Final = {
-    "adjust", "withdraw", "pause", "resume", "terminate", "undo", "delete", "forget", "replay", "drop", *OF_QUEUES,
+    "adjust", "withdraw", "pause", "resume", "terminate", "undo", "discard", "delete", "forget", "replay", "drop",
+    *OF_QUEUES,
 }  # fmt: skip
 """The commands of operators that are written to logs."""
 _OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest", *_STEERS_ONE_QUEUE}

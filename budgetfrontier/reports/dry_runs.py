@@ -43,6 +43,8 @@ def dry_run(view: View, op: str, args: dict[str, Any], *, now: float | None = No
         return preview_in_scope(view, change_of(view, op, args))
     if op == "undo":
         return undo_checks.preview(view, args, now)
+    if op == "discard":
+        return undo_checks.preview_of_discard(view, args)
     if op == "delete":
         deletion.check(args)
         return deletion.preview(view, args)

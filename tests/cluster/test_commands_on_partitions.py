@@ -207,7 +207,7 @@ def test_partitions_without_an_answer_are_named(cli: Cli, directory: MemoryDirec
 
 @pytest.mark.parametrize("command", [
     ("pause",), ("adjust", "--total-budget", "5"), ("adjust", "--total-budget", "5", "--format", "json"),
-    ("delete", "--queue", "h*", "--for-good"),
+    ("delete", "--queue", "h*"),
 ])  # fmt: skip
 def test_a_command_that_waits_for_all_partitions_has_no_effect_to_tell(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -306,6 +306,48 @@ def test_the_crawl_and_its_queues_are_steered(cli: Cli) -> None:
     assert cli("resume")[0] == 0
 
 
+@pytest.mark.usefixtures("at_rest")
+def test_a_deletion_in_all_partitions_is_listed_taken_back_and_discarded(cli: Cli, cluster: Cluster) -> None:
+    def removed(*arguments: str) -> list[dict[str, Any]]:
+        return list(json.loads(cli("removed", "--format", "json", *arguments)[1]))
+
+    cli("removed", "--discard")  # what the other tests have left
+    before = json.loads(cli("queues", "--format", "json")[1])
+    code, out, err = cli("delete", "--pattern", "/[0-4]$", "--reason", "a trap")
+    assert (code, out) == (0, "deleted 33 URIs from 12 queues\n")
+    (row,) = removed()
+    assert (row["command"], row["uris"], row["reason"]) == ("delete", 33, "a trap") and row["bytes"] > 300
+    take_back = f"to take it back: budgetfrontier undo {URL} {row['id']} (until then {row['bytes']:,} bytes are kept"
+    assert take_back in err
+    assert f"Kept for undo: {row['bytes']} bytes" in cli("report")[1]
+    shown = cli("undo", row["id"], "--dry-run")[1].splitlines()
+    assert shown[1].startswith("would return 33 URIs to 12 queues: ")
+    with ClusterFrontier("test", cluster.directory) as frontier:
+        assert frontier.schedule("https://h0.test/since") == "ADDED"
+    refused = cli("undo", row["id"])
+    assert refused[0] == 1 and "queue h0.test has changed since: 1 URI has come; `undo --force`" in refused[2]
+    assert cli("undo", row["id"], "--force")[:2] == (0, f"undone {row['id']}, delete: returned 33 URIs to 12 queues\n")
+    assert cli("delete", "--pattern", "/since$", "--for-good")[:2] == (0, "deleted 1 URI from 1 queue\n")
+    assert removed() == [] and "is undone already" in cli("undo", row["id"])[2]
+    until(lambda: [row["queued"] for row in json.loads(cli("queues", "--format", "json")[1])] == [
+        row["queued"] for row in before
+    ])  # fmt: skip
+    urls = ["https://h1.test/0", "https://h2.test/1"]
+    assert cli("forget", *urls)[0] == 0
+    (row,) = removed()
+    told = cli("undo", row["id"], "--discard", "--dry-run")
+    assert told[:2] == (0, f"would discard {row['bytes']:,} bytes that {row['id']}, forget, has kept\n")
+    assert cli("removed", "--older-than", "1h", "--discard")[1] == "discarded 0 bytes of 0 commands\n"
+    assert cli("removed", "--discard")[1] == f"discarded {row['bytes']:,} bytes of 1 command\n"
+    assert removed() == []
+    refused = cli("undo", row["id"])
+    assert refused[0] == 1 and f"{row['id']}, forget, cannot be undone: " in refused[2]
+    (discard,) = json.loads(cli("audit", "--operation", "discard", "--limit", "1", "--format", "json")[1])
+    assert f"cannot be undone: {discard['id']} has discarded what was kept of it" in refused[2]
+    assert "was discarded already" in cli("undo", row["id"], "--discard")[2]
+    assert cli("import", "--seen", *urls)[1].endswith("marked as seen 2\n")  # the other tests know them
+
+
 def test_the_console_shows_the_partitions_and_the_queues(
     directory: MemoryDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,7 +386,7 @@ def test_the_console_shows_the_partitions_and_the_queues(
     assert [status for status, _ in others] == [200, 200, 400, 400, 400]
 
 
-@pytest.mark.parametrize("command", ["compact", "verify", "removed"])
+@pytest.mark.parametrize("command", ["compact", "verify"])
 def test_what_cannot_be_done_says_what_to_do(cli: Cli, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, URL]) == 2
     assert f"{command} does not work on a crawl in partitions: " in capsys.readouterr().err
@@ -389,7 +431,7 @@ def test_an_import_that_ends_early_counts_what_was_answered(
 def test_leases_and_dead_letters_are_listed(cli: Cli) -> None:
     assert cli("leases")[2] == "no URI is leased\n"
     assert cli("dead-letters", "--format", "json") == (0, "[]\n", "")
-    assert "cannot be undone. Say so with --for-good" in cli("dead-letters", "--drop", "all")[2]
+    assert cli("dead-letters", "--drop", "all")[:2] == (0, "dropped 0\n")
 
 
 def test_a_folder_has_no_partitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -405,11 +447,14 @@ def test_queues_of_all_partitions_are_selected_by_one_command(cli: Cli, at_rest:
     unknown = cli("snooze", "--queues", "nowhere.test,h1.test,H3.test,none", "--for", "1h", "--dry-run")
     assert unknown[0] == 0 and "no queue: nowhere.test, none; check the spelling" in unknown[2]
     code, out, err = cli("snooze", "--match", "*.test", "--state", "RETIRED", "--for", "1h")
-    assert (code, err) == (0, "") and out.startswith("12 of 12 queues in state RETIRED that match queue:*.test were")
+    assert code == 0 and out.startswith("12 of 12 queues in state RETIRED that match queue:*.test were")
+    assert f"to take it back: budgetfrontier undo {URL} " in err
     (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])
     assert row["args"].keys() == {"match", "states", "until"} and row["effect"]["states"] == {"RETIRED": 12}
-    code, _, err = cli("undo", str(row["id"]))
-    assert code == 1 and ", snooze, cannot be undone: it was for good" in err
+    assert cli("undo", str(row["id"]), "--dry-run")[1].splitlines()[1].startswith("would restore 12 queues: h")
+    assert cli("undo", str(row["id"]))[::2] == (0, "")
+    assert row["id"] not in cli("removed", "--format", "json")[1]
+    assert cli("snooze", "--match", "*.test", "--for", "1h")[0] == 0
     assert cli("wake", "--match", r"regex:^https://h[0-5]\.", "--state", "RETIRED")[1].startswith("6 of 6 queues")
     assert cli("wake", "--match", "*")[1].startswith("6 of 12 queues were woken: 6 RETIRED, with ")
     assert "must not depend on time" in cli("wake", "--match", "regex:(a+)+$")[2]
@@ -431,11 +476,12 @@ def test_urls_are_forgotten_by_the_partitions_that_have_them(cli: Cli) -> None:
     urls = ["https://h1.test/0", "https://h2.test/1", "https://h3.test/99"]
     assert cli("forget", *urls, "--dry-run")[1] == "would forget 2 URLs; 1 was not known\n"
     code, out, err = cli("forget", *urls)
-    assert (code, out, err) == (0, "forgot 2 URLs; 1 was not known\n", "")
+    assert (code, out) == (0, "forgot 2 URLs; 1 was not known\n") and "to take it back: " in err
     (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])
-    assert row["effect"] == {"forgotten": 2, "waiting": 0, "unknown": 1}
-    assert "was for good" in cli("undo", row["id"])[2]
-    assert cli("import", "--seen", *urls[:2])[1].endswith("marked as seen 2\n")  # the other tests know them
+    assert row["effect"] == {"forgotten": 2, "waiting": 0, "unknown": 1, "kept": {"bytes": 58}}
+    assert cli("undo", row["id"], "--dry-run")[1].endswith("\nwould return 2 URLs\n")
+    assert cli("undo", row["id"])[1] == f"undone {row['id']}, forget: 2 URLs known again\n"
+    assert cli("forget", *urls, "--dry-run")[1] == "would forget 2 URLs; 1 was not known\n"
 
 
 def test_alerts_of_partitions_are_kept_in_a_file(

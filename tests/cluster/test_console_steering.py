@@ -164,9 +164,7 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
         assert "https://h1.test/0" in page and "explain" not in page
         assert "/queue/h1.test" in queues
         assert "There is no queue" in (await do("/queue/h9.test"))[1]
-        _, text, _ = await do("/steer", op="delete", pattern="/1$", reason="old")
-        assert "cannot be undone" in text
-        _, text, shown = await do("/steer", op="delete", pattern="/1$", reason="old", for_good="yes")
+        _, text, shown = await do("/steer", op="delete", pattern="/1$", reason="old")
         assert "<dt><bdi>deleted</bdi></dt><dd><bdi>4</bdi></dd>" in text
         operator.applied(operator.give(OperatorCommand("resume", {}, "other", "go on")))
         status, text, again = await do("/steer", step="apply", dry_run=shown, seen="0")
@@ -174,6 +172,17 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
         _, text, _ = await do("/steer", step="apply", dry_run=shown, seen="1")
         assert "<b>Applied.</b>" in text
         assert sum(one.summary.queued for one in operator.standings().values()) == 8
+        _, text, _ = await do("/audit")
+        (row,) = {
+            html.unescape(row) for row in re.findall('name="row" value="([^"]*delete[^"]*|[^"]*undo[^"]*)"', text)[:1]
+        }
+        _, text, shown = await do("/steer", row=row, reason="it was none")
+        assert "<dt><bdi>puts back</bdi></dt><dd><bdi>4</bdi></dd>" in text
+        seen = re.search('name="seen" value="([0-9]+)"', text)
+        assert seen is not None
+        _, text, _ = await do("/steer", step="apply", dry_run=shown, seen=seen[1], reason="it was none")
+        assert "<b>Applied.</b>" in text
+        assert sum(one.summary.queued for one in operator.standings().values()) == 12
 
     console(scenario)
 
@@ -202,7 +211,7 @@ def test_dead_letters_of_partitions_are_replayed_and_dropped(console: Any) -> No
         rows = [json.loads(html.unescape(row)) for row in re.findall('name="row" value="([^"]*)"', text)]
         names = [subject for op, subject in rows if op == "replay"]
         assert len(names) == 6 and rows == [[op, name] for name in names for op in ("replay", "drop")]
-        assert {name.partition("/")[0] for name in names} == {"0", "1"} and 'name="for_good" value="yes"' in text
+        assert {name.partition("/")[0] for name in names} == {"0", "1"}
 
         async def applied(**form: str) -> None:
             _, text, shown = await do("/steer", **form)
@@ -220,18 +229,17 @@ def test_dead_letters_of_partitions_are_replayed_and_dropped(console: Any) -> No
 
         await applied(row=json.dumps(["replay", names[0]]))
         await applied(row=json.dumps(["drop", names[1]]))
-        await applied(op="drop", which="ticked", id=names[2], for_good="yes")
+        await applied(op="drop", which="ticked", id=names[2])
         while await left() != sorted(names[3:]):  # owners tell what they have committed
             pass
-        await applied(op="replay", which="why", why="poison", for_good="yes")
+        await applied(op="replay", which="why", why="poison")
         while await left():
             pass
         assert [one.summary.queued for one in operator.standings().values()].count(0) < PARTITIONS
-        assert "cannot be undone" in (await do("/steer", op="drop", id=names[0], which="ticked"))[1]
         assert "there is no dead letter" in (await do("/steer", row=json.dumps(["replay", names[0]])))[1]
         for form in ({"op": "replay", "id": "1"}, {"row": '["drop", 1]'}, {"op": "replay", "id": "0/x"}):
             assert "is no id of a dead letter here" in (await do("/steer", **form))[1]
-        _, text, _ = await do("/steer", op="drop", step="apply", args='{"ids": ["x"], "for_good": true}', reason="x")
+        _, text, _ = await do("/steer", op="drop", step="apply", args='{"ids": ["x"]}', reason="x")
         assert "there is no dead letter x" in text
 
     console(scenario)
@@ -412,8 +420,9 @@ def test_the_api_imports_forgets_and_takes_dead_letters_of_partitions(console: A
         while len(letters) < 2:
             letters = [str(name) for name, _ in ClusterOperator(operator).dead_letters().rows]
             await asyncio.sleep(0.05)
-        status, text, _ = await do(f"{base}/drop", body={"ids": letters[:1], "reason": "x"})
-        assert status == 409 and "cannot be undone" in text
+        dropped = await given("drop", ids=letters[:1])
+        assert (await given("undo", id=dropped["id"], dry_run=True))["effect"]["puts back"] == 1
+        assert (await given("undo", id=dropped["id"]))["effect"]["returned"] == 1
         status, text, _ = await do(f"{base}/replay", body={"ids": ["0/99"], "reason": "x"})
         assert status == 409 and "no dead letter 0/99" in text
         status, text, _ = await do(f"{base}/replay", body={"ids": [1], "reason": "x"})

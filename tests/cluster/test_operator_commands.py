@@ -63,7 +63,7 @@ def test_replicas_apply_and_audit_them_alike(owner: Owner, tmp_path: Path) -> No
         ("adjust", False), ("withdraw", False), ("withdraw", True), ("pause", False), ("delete", False),
         ("retire", False), ("undo", False), ("delete", True),
     ]  # fmt: skip
-    assert (entries[4].effect["deleted"], "kept" in entries[4].effect) == (1200, False)
+    assert (entries[4].effect["deleted"], "kept" in entries[4].effect) == (1200, True)
     assert {(one.who, one.reason, one.line) for one in entries} == {("me", "why", "the line")}
     assert state.of_queues == {b"6": 6}
     assert (state.entry_of(b"6"), state.is_known(b"6"), state.entry_of(b"none")) == (6, True, None)
@@ -77,6 +77,44 @@ def test_replicas_apply_and_audit_them_alike(owner: Owner, tmp_path: Path) -> No
     assert contents(replica) == contents(owner.partition)
     assert replica.state == state
     replica.close()
+
+
+def test_what_is_kept_for_undo_is_the_same_in_all_replicas(owner: Owner, tmp_path: Path) -> None:
+    """Also in one that is rebuilt while some of it is back."""
+    undone = ("retire", {"match": "*"}), ("delete", {"queue": OWN[0]})
+
+    def give(op: str, args: dict[str, Any]) -> bytes:
+        command = len(owner.log.entries).to_bytes(8, "big")
+        owner.log.append(Steered(command, "apply", [op, args, "me", "why", ""], {}))
+        owner.apply()
+        return command
+
+    def go_on() -> None:
+        while owner.partition.goes_on_at() == 0.0:
+            owner.log.append(Ticked())
+            owner.apply()
+            seen.append(len(contents(owner.partition)["removed"]))
+
+    seen: list[int] = []
+    owner.schedule(*(f"https://{OWN[0]}/{page}?x" for page in range(1200)), f"https://{OWN[1]}/")
+    before = contents(owner.partition)
+    commands = []
+    for op, args in undone:
+        commands.append(give(op, args))
+        go_on()
+    assert replica_contents(tmp_path / "kept", owner.log) == contents(owner.partition)
+    give("undo", {"id": commands[1]})
+    owner.log.append(Ticked())
+    owner.apply()
+    assert replica_contents(tmp_path / "halfway", owner.log) == contents(owner.partition)
+    go_on()
+    give("undo", {"id": commands[0]})
+    go_on()
+    found = contents(owner.partition)
+    assert replica_contents(tmp_path / "back", owner.log) == found
+    assert max(seen) > 2 and found["removed"] == before["removed"] and found["pending"] == before["pending"]
+    assert [bool(one.error) for one in owner.partition.frontier.audit()] == [False] * 4
+    owner.partition.frontier.check()
 
 
 def test_looks_that_fail_leave_the_next_ones_alone(owner: Owner, tmp_path: Path) -> None:

@@ -89,7 +89,10 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
                 what = random.choice(
                     [
                         ("delete", {"pattern": random.choice([r"\?q", "/1", "(a+)+"])}),
-                        ("delete", {"queue": "*", "for_good": False}),
+                        ("delete", {"queue": "*", "for_good": True}),
+                        ("forget", {"uris": [f"https://{random.choice(OWN)}/1"]}),
+                        ("snooze", {"match": "*", "until": 1e9}),
+                        ("discard", {"id": random.randrange(step + 1).to_bytes(4, "big")}),
                         ("replay", {"ids": None}),
                         ("drop", {"ids": None}),
                         ("undo", {"id": random.randrange(step + 1).to_bytes(4, "big"), "force": True}),

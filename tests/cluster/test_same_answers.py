@@ -40,13 +40,14 @@ SETTINGS: dict[str, Any] = {
 NAMES = re.compile(
     r"\b[0-9a-f]{16}\b|\b\d+/\d+\b|^\d+(?=[ ,])"
     r"|(?<=undone )\d+|(?<=undo )\d+|(?<=adjustment )\d+|(?<=^what )\d+|(?<=left of )\d+|(?<=changed since )\d+"
+    r"|(?<=that )\d+(?=, )"
 )
 """Where the ids of entries are in answers."""
 OTHER = re.compile(
     r"in partitions? [\d, -]+: |: \d partitions?|budgetfrontier: |FINISHED -> FINISHED|no process runs.*"
-    r"|\d{4}-\d\d-\d\dT[\d:]+Z"
+    r"|\d{4}-\d\d-\d\dT[\d:]+Z|[\d,]+ bytes|to (take it back|restore those left, too): .*"
 )
-"""What only one of the two says, and times."""
+"""What only one of the two says, times, and the ids and the bytes of what is kept for `undo`."""
 TIMES = {"wake_time", "last_lease_time", "as_of", "time", "generated", "began", "age", "deadline"}
 SAME = {
     "crawl-summary": {"crawl", "status", "discovered", "queued", "succeeded", "dead", "queues", "expenditure", "bytes"},
@@ -73,8 +74,12 @@ COMMANDS = {
     "pause": [],
     "resume": [],
     "undo": ["{id}", "{force}"],
-    "delete": ["--for-good", "--pattern", "{pattern}"],
-    "dead-letters": ["--for-good", "--drop", "{letter}"],
+    "delete": ["--pattern", "{pattern}"],
+    "delete for good": ["--for-good", "--pattern", "{pattern}"],
+    "dead-letters": ["--drop", "{letter}"],
+    "forget": ["https://{host}/0", "https://{host}/none"],
+    "retire many": ["--match", "domain:{host}"],
+    "undo --discard": ["{id}", "--discard"],
 }
 
 
@@ -165,7 +170,8 @@ def test_commands_answer_alike(both: tuple[Path, Any], seed: int, capsys: pytest
     for side in sides:
         assert side.run("import", *(f"https://{host}/{seed}-{page}" for host in HOSTS for page in range(3)))[0] == 0
     for _ in range(10):
-        command = random.choice([*COMMANDS, "undo", "undo"])
+        chosen_command = random.choice([*COMMANDS, "undo", "undo"])
+        command = chosen_command.partition(" ")[0]
         values = {
             "small": str(random.randrange(1, 60)), "match": random.choice(["*", "domain:h1.test", "queue:h2.test"]),
             "host": random.choice(HOSTS), "force": random.choice(["--force", ""]),
@@ -181,7 +187,7 @@ def test_commands_answer_alike(both: tuple[Path, Any], seed: int, capsys: pytest
                 "id": names[int(place * len(names))] if names else "",
                 "letter": letters[int(url * len(letters))][1] if letters else "",
             }
-            arguments = [text.format(**chosen) for text in COMMANDS[command]]
+            arguments = [text.format(**chosen) for text in COMMANDS[chosen_command]]
             answers.append(side.told(command, *filter(None, arguments)))
         if answers:
             assert answers[0] == answers[1], (command, values)

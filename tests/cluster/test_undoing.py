@@ -28,4 +28,4 @@ def test_the_undo_of_a_command_that_waits_in_a_partition_is_given_to_it_too() ->
         ({0: done, 1: waits, 2: done}, {3}, {0, 1, 2, 3}),
         ({0: done, 1: other, 2: waits, 3: other}, set(), {0, 2}),
     ):
-        assert undoable(cast("CrawlOwners", Asked(found, missing)), b"command", force=False)[1] == to
+        assert undoable(cast("CrawlOwners", Asked(found, missing)), "undo", b"command", force=False)[1] == to

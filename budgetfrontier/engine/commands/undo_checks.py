@@ -11,6 +11,7 @@ from budgetfrontier.core.model import CrawlState, QueueRecord
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
+from budgetfrontier.engine.commands.restoring import kept_by
 from budgetfrontier.engine.commands.state_preview import (
     Terms,
     crawl_after,
@@ -42,7 +43,7 @@ from budgetfrontier.settings.overrides import Override, compacted
 from budgetfrontier.settings.sheets import is_about_sheets, sheet_of
 from budgetfrontier.settings.values import brief
 from budgetfrontier.storage.records import AuditEntry
-from budgetfrontier.storage.removed import ended, kept
+from budgetfrontier.storage.removed import ended, kept, values
 from budgetfrontier.storage.view import View
 
 FORCE = "`undo --force` does it nevertheless"
@@ -212,3 +213,9 @@ def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
     if command in DELETING | BURYING:
         return effect | restoring.preview(view, entry, command, force=force)
     raise cannot(entry, command)
+
+
+def preview_of_discard(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the effect of a `discard` as of the view. Raises FrontierError as it would. O(blocks kept)."""
+    entry, command = find(view, int(args["id"]), "discard")
+    return {"command": command, "bytes": sum(len(value) for _, value in values(view, kept_by(entry, command).number))}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
+    from budgetfrontier.reports.operators import CrawlOperator
     from budgetfrontier.storage.records import AuditEntry
 
 
@@ -17,8 +18,7 @@ def add_for_good(parser: argparse.ArgumentParser, *, with_option: str = "") -> N
     where = f"with {with_option}: " if with_option else ""
     parser.add_argument(
         "--for-good", action="store_true",
-        help=f"{where}keep nothing for `undo`, which needs space on disk; required for a crawl in partitions, where "
-        "nothing is kept",
+        help=f"{where}keep nothing for `undo`, which takes space in the frontier",
     )  # fmt: skip
 
 
@@ -27,10 +27,10 @@ def details(args: argparse.Namespace) -> dict[str, Any]:
     return {"for_good": True} if args.for_good else {}
 
 
-def note_kept(args: argparse.Namespace, entry: AuditEntry) -> None:
+def note_kept(operator: CrawlOperator, entry: AuditEntry) -> None:
     """Print how to take back a deletion, and the space that this takes until then."""
     found = entry.effect.get("kept")
     if found is not None:
-        undo = shlex.join(("budgetfrontier", "undo", str(args.job), str(entry.id)))
+        undo = shlex.join(("budgetfrontier", "undo", operator.job, str(entry.id)))
         how = f"to restore those left, too: {undo} --force" if entry.effect.get("left") else f"to take it back: {undo}"
-        note(f"{how} (until then {found['bytes']:,} bytes are kept on disk; --discard removes them)")
+        note(f"{how} (until then {found['bytes']:,} bytes are kept; --discard removes them)")

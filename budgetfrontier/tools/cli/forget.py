@@ -71,7 +71,7 @@ def forget(args: argparse.Namespace, operator: CrawlOperator) -> int:
         if applied.entry is not None:
             found = applied.entry.effect
             effect.update({name: found[name] for name in ("forgotten", "waiting", "unknown")})
-            for_good.note_kept(args, applied.entry)
+            for_good.note_kept(operator, applied.entry)
     if args.match and not effect.total():
         note(f"{args.match} matches no URL {'that is kept' if keeps else f'in {log_of(args)}'}")
     say(f"{'would forget' if args.dry_run else 'forgot'} {forgotten(effect)}")

@@ -7,14 +7,14 @@ import time
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.units import format_time
-from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli import common, exits
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
-from budgetfrontier.tools.cli.on_crawl import noting_continued
+from budgetfrontier.tools.cli.on_crawl import on_crawl
 from budgetfrontier.tools.cli.sentences import note, say
+from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
-    from budgetfrontier.storage.reader import Reader
-    from budgetfrontier.storage.records import AuditEntry
+    from budgetfrontier.reports.operators import AuditRow, CrawlOperator
 
 COLUMNS = ("id", "command", "when", "who", "uris", "bytes", "reason")
 DROP = ("reason", "who")
@@ -26,12 +26,12 @@ def register(commands: Commands) -> None:
     parser = add_command(
         commands,
         "removed",
-        removed,
+        on_crawl(removed),
         "list what deletions, and commands on many queues, have kept for `undo`, and discard what is old",
         more="The oldest comes first. With --discard, what is listed is removed for good: each has an audit entry of "
         "its own. Without --older-than, everything is.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     parser.add_argument(
         "--older-than", type=common.duration, default=0.0, metavar="AGE", help="only of this age (12h, 30d)"
     )
@@ -43,46 +43,42 @@ def register(commands: Commands) -> None:
     parser.set_defaults(usage=parser.error)
 
 
-def removed(args: argparse.Namespace) -> None:
+def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """List what can be put back; with --discard, remove it."""
     from budgetfrontier.reports.format import counted
-    from budgetfrontier.storage.reader import Reader
 
     if args.dry_run and not args.discard:
         args.usage("--dry-run is for --discard")
-    with Reader(common.frontier_path(args.job)) as reader:
-        found = kept(reader, before=time.time() - args.older_than)
-    chosen = list(common.page(found, args))
+    before = time.time() - args.older_than
+    found = operator.audit(where=lambda entry: entry.when <= before and bool(entry.effect.get("kept")))
+    chosen = list(common.page([row for row in found.rows if row.inverse][::-1], args))
+    if found.left_out:
+        note(found.left_out)
+    code = exits.OK
     if args.discard and not args.dry_run:
-        with common.job_operator(args) as operator, noting_continued(operator) as own:
-            operator.close()  # a process cannot read and write one LMDB environment at once
-            own += [common.steer(args, "discard", {"id": entry.id}).id for entry, _ in chosen]
+        for row in chosen:
+            _, failed = give(args, operator, "discard", {"id": row.id})
+            code = max(code, failed)
     if not args.discard or args.dry_run or args.format != "text":
-        rows = (_row(entry, size, text=args.format == "text") for entry, size in chosen)
+        rows = (_values(row, text=args.format == "text") for row in chosen)
         common.write_rows(args, rows, COLUMNS, drop=DROP)
     if args.format == "text":
-        total = f"{sum(size for _, size in chosen):,} bytes of {counted(len(chosen), 'command')}"
+        total = f"{sum(_bytes(row) for row in chosen):,} bytes of {counted(len(chosen), 'command')}"
         if not args.discard:
             note(f"{total} kept for undo; --discard removes them for good")
         elif args.dry_run:
             note(f"would discard {total}; dry run: nothing was changed")
         else:
             say(f"discarded {total}")
+    return code
 
 
-def kept(reader: Reader, *, before: float) -> list[tuple[AuditEntry, int]]:
-    """Return the audit entries from before a time (epoch seconds) that have kept something, and its bytes.
-
-    The oldest comes first. O(audit).
-    """
-    from budgetfrontier.storage.removed import needed
-
-    with reader.view() as view:
-        found = [(view.audit_entry(one.entry), one.kept.bytes) for one in needed(view) if one.entry]
-    return [(entry, size) for entry, size in reversed(found) if entry is not None and entry.when <= before]
+def _bytes(row: AuditRow) -> int:
+    return int(row.entry.effect["kept"]["bytes"])
 
 
-def _row(entry: AuditEntry, size: int, *, text: bool) -> tuple[object, ...]:
+def _values(row: AuditRow, *, text: bool) -> tuple[object, ...]:
+    entry = row.entry
     when = format_time(entry.when) if text else entry.when
     uris = entry.effect.get("deleted", entry.effect.get("dropped"))
-    return entry.id, entry.command, when, entry.who, uris, size, entry.reason
+    return row.id, entry.command, when, entry.who, uris, _bytes(row), entry.reason

@@ -231,7 +231,7 @@ def delete(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if applied.entry is not None:
         effects.tell_deletion(applied.entry.effect)
         _note_no_queue(args, operator, applied.entry.effect)
-        for_good.note_kept(args, applied.entry)
+        for_good.note_kept(operator, applied.entry)
     return code
 
 
@@ -319,21 +319,30 @@ def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if operator.path is not None and not isinstance(args.entry, int):
         args.usage(f"{args.entry} is an id of a crawl in partitions; those of a job are numbers")
     details = {"id": args.entry, "force": args.force}
-    if args.dry_run and args.discard and operator.path is not None:
-        args.usage("--dry-run is for the undo; `removed` lists what --discard would remove")
-    if args.dry_run and not args.discard:
+    if args.discard:
+        return _discard(args, operator)
+    if args.dry_run:
         effects.tell_undo_preview(operator.dry_run("undo", details))
         return OK
-    if args.discard:
-        applied, code = give(args, operator, "discard", {"id": args.entry})
-        for effect in applied.effects:
-            say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
-        return code
     applied, code = give(args, operator, "undo", details)
     if applied.entry is not None:
         effects.tell_undo(args.entry, applied.entry.effect)
         _note_finish(operator)
-        for_good.note_kept(args, applied.entry)
+        for_good.note_kept(operator, applied.entry)
+    return code
+
+
+def _discard(args: argparse.Namespace, operator: CrawlOperator) -> int:
+    """Remove what a command has kept for its undo; with --dry-run, print how much that is."""
+    if args.dry_run:
+        effect = operator.dry_run("discard", {"id": args.entry})
+        say(f"would discard {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, has kept")
+        note("dry run: nothing was changed")
+        return OK
+    applied, code = give(args, operator, "discard", {"id": args.entry})
+    if applied.entry is not None:
+        effect = applied.entry.effect
+        say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
     return code
 
 
@@ -360,7 +369,7 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
         _note_finish(operator)
         if op == "wake" and args.key is not None:
             _note_closed(operator, args.key)
-        for_good.note_kept(args, applied.entry)
+        for_good.note_kept(operator, applied.entry)
     return code
 
 

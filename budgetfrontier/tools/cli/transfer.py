@@ -322,7 +322,7 @@ def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if applied.entry is not None:
         say(f"{done} {applied.entry.effect[done]:,}")
         _note_no_letter(args, applied.entry.effect[done])
-        for_good.note_kept(args, applied.entry)
+        for_good.note_kept(operator, applied.entry)
     return code
 
 

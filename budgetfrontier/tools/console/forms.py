@@ -84,10 +84,7 @@ def _reason(form: Form) -> str:
 
 
 def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
-    """Return the command of a button beside a row: a command, a queue or an id, and a total budget for `adjust`.
-
-    A crawl in partitions keeps nothing of a dead letter that it drops: its button says so.
-    """
+    """Return the command of a button beside a row: a command, a queue or an id, and a total budget for `adjust`."""
     check_names(form, (ROW, "back", "step", "reason"))
     values = _plain(form[ROW])
     if not isinstance(values, list) or [*map(type, values)] not in ([str, str], [str, int], [str, str, int]):
@@ -100,7 +97,6 @@ def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
         args = {"match": queues_match([subject]), "set": {"queue_total_budget": values[2]}}
     elif op in ("replay", "drop"):
         args = {"ids": letter_ids([subject], partitions=partitions)}
-        args |= {"for_good": True} if op == "drop" and partitions else {}
     elif op in ("retire", "unretire", "wake") and isinstance(subject, str):
         args = {"queue": subject}
     else:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from budgetfrontier.cluster.cluster_operator import ClusterOperator, PartitionRow
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.merging import numbers_as_text
-from budgetfrontier.cluster.steering_plan import NOTHING_KEPT
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.alert_state import AlertFiles
@@ -197,8 +196,6 @@ class PartitionedJob(ConsoleJob):
             with self._steering:
                 operator = ClusterOperator(self._steered_by())
                 refuse_if_terminated(operator, order.op)
-                if order.op in ("delete", "drop") and not order.args.get("for_good"):
-                    raise FrontierError(f"{NOTHING_KEPT}: it cannot be undone. Say so with `for_good`")
                 if order.args.get("ids") is not None:
                     order.args["ids"] = [*map(_letter, order.args["ids"])]
                     operator.check_letters(order.args["ids"])
