@@ -28,6 +28,7 @@ from budgetfrontier.cluster.summaries import PartitionSummary, Reported
 from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.scheduling import uri_from
+from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs, over_time, trap_list
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
@@ -348,6 +349,20 @@ class ClusterOperator:
             for name, one in outcomes.items():
                 parts.setdefault(name, []).append(one)
         return {name: summed(each) for name, each in parts.items()}
+
+    def undo_refusals(self, rows: Sequence[AuditRow]) -> Mapping[int | str, str]:
+        """Return by id why the undo of audit entries would be refused: by any partition with force, by all without."""
+        names = [str(row.id) for row in rows if row.inverse]
+        found = self.owners.ask("undo_refusals", dict[str, str], names=names) if names else {}
+        refused: dict[int | str, str] = {}
+        for name in names:
+            told = {number: why[name] for number, why in found.items() if name in why}
+            by_force = {number: why for number, why in told.items() if why.endswith(FORCE)}
+            if by_force:
+                refused[name] = f"in {merging.named_partitions(by_force)}: {next(iter(by_force.values()))}"
+            elif told and all(told.values()):
+                refused[name] = next(iter(told.values()))
+        return refused
 
     def in_progress(self) -> str:
         """Return "": a command reports its progress in each partition itself."""

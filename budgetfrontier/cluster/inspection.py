@@ -296,6 +296,19 @@ def undo(reader: Reader, *, op: str, entry: bytes | int, force: bool) -> Undoing
     return Undoing(names.effect(effect) | {"undoes": names.text(effect["undoes"])} if op == "undo" else effect)
 
 
+def undo_refusals(reader: Reader, *, names: list[str]) -> dict[str, str]:
+    """Return why the undo of audit entries that are here would be refused, by their names; "" where it would not be."""
+    known, wanted, found = EntryNames(_state(reader)), {*names}, dict[str, str]()
+    with reader.view() as view:
+        for entry, inverse in islice(inverses(view.newest_commands()), MOST_ROWS):
+            if (name := known.name(entry.id)) in wanted:
+                why = undo_checks.refusal(view, entry) if inverse else f"there is nothing of {entry.id} to undo"
+                found[name] = known.text(why)
+                if len(found) == len(wanted):
+                    break
+    return found
+
+
 def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:
     """Return the ids that are of no dead letter."""
     with reader.view() as view:
@@ -387,7 +400,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         report, head, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
-        dead_letters, undo, unknown_letters, unknown_queues, is_known,
+        dead_letters, undo, undo_refusals, unknown_letters, unknown_queues, is_known,
         series, busiest, held, runs, seeds, unlisted, quotas, labels, traps, statuses,
         fetched, retired,
     )

@@ -315,6 +315,9 @@ class CrawlOperator(Protocol):
         O(entries * queues), or O(queues named).
         """
 
+    def undo_refusals(self, rows: Sequence[AuditRow]) -> Mapping[int | str, str]:
+        """Return by id why the undo of audit entries would be refused, but for large deletions, which are not read."""
+
     def in_progress(self) -> str:
         """Return the command in progress, and its progress, in words; "" if there is none."""
 

@@ -358,6 +358,14 @@ class JobOperator:
         with self.reader.view() as view:
             return outcomes_of(view, {row.id: row.entry for row in rows}, time.time())
 
+    def undo_refusals(self, rows: Sequence[AuditRow]) -> Mapping[int | str, str]:
+        """Return by id why the undo of audit entries would be refused, of those of which it would be."""
+        from budgetfrontier.engine.commands.undo_checks import refusal
+
+        with self.reader.view() as view:
+            found = {row.id: refusal(view, row.entry) for row in rows if row.inverse}
+        return {name: why for name, why in found.items() if why}
+
     def in_progress(self) -> str:
         """Return the command in progress, its progress, and what goes on with it if no process does, in words."""
         begun = self.reader.in_progress()

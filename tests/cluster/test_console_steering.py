@@ -24,6 +24,7 @@ from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports.alert_state import AlertFiles, AlertState
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.rules.alert_conditions import RaisedAlert
@@ -265,6 +266,39 @@ def test_adjustments_are_listed_withdrawn_and_undone(console: Any) -> None:
         await do("/steer", step="apply", dry_run=shown, seen="0")
         assert "1 in force" in (await do("/adjustments"))[1]
         assert "is no id in a crawl" in (await do("/steer", op="undo", id="99", reason="x"))[1]
+
+    console(scenario)
+
+
+def test_an_undo_in_partitions_is_offered_where_it_would_be_taken(console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        base, names = f"{PREFIX}/jobs/test", []
+        for op, body in (
+            ("adjust", {"match": "*", "set": {"queue_total_budget": 5}}),
+            ("adjust", {"match": "*", "set": {"queue_total_budget": 6}}),
+            ("retire", {"queue": "h1.test"}),
+            ("unretire", {"queue": "h1.test"}),
+        ):
+            status, text, _ = await do(f"{base}/{op}", body=body | {"reason": "x"})
+            assert status == 200, text
+            names.append(json.loads(text)["id"])
+        replaced, adjusted, retired, unretired = names
+        rows: dict[str, Any] = {}
+        while len(rows) < len(names):  # owners tell what they have committed
+            _, text, _ = await do(f"{base}/audit")
+            rows = {row["id"]: row for row in json.loads(text)["rows"]}
+        for name, row in rows.items():
+            status, text, _ = await do(f"{base}/undo", body={"id": name, "reason": "x", "dry_run": True})
+            assert (status == 200) is row["can_undo"] is (row["no_undo"] == ""), (row, text)
+            assert status == 200 or json.loads(text)["detail"] == row["no_undo"]
+        assert [name for name in names if rows[name]["can_undo"]] == [adjusted, unretired]
+        assert f"what {replaced} has changed is not in force" in rows[replaced]["no_undo"]
+        assert rows[retired]["no_undo"].startswith("in partition") and rows[retired]["no_undo"].endswith(FORCE)
+        _, text, _ = await do("/audit")
+        buttons = [json.loads(html.unescape(row)) for row in re.findall('name="row" value="([^"]*)"', text)]
+        assert buttons == [["undo", unretired], ["undo", retired, 1], ["undo", adjusted]]
+        assert text.count("No undo: ") == text.count("No undo, except by force: ") == 1
+        assert "Apply: undo" in (await do("/steer", row=json.dumps(["undo", retired, 1]), reason="x"))[1]
 
     console(scenario)
 

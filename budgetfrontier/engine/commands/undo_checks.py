@@ -48,6 +48,8 @@ from budgetfrontier.storage.view import View
 
 FORCE = "`undo --force` does it nevertheless"
 """The end of the refusals that can be overruled."""
+LOOKED_AT = 1 << 18
+"""Bytes of what a deletion has kept that are read for one entry of a list."""
 PAUSED = frozenset((CrawlState.PAUSING, CrawlState.PAUSED))
 
 
@@ -175,13 +177,43 @@ def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, n
     return {"before": look_at_queue(queue), "after": look_at_queue(changed)}
 
 
-def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return the effect of an undo as of the view. Raises FrontierError as the undo would."""
-    entry, command = find(view, int(args["id"]), "undo")
+def refusal(view: View, entry: AuditEntry) -> str:
+    """Return why the undo of an entry that was not undone would be refused without force; "" if it would not be.
+
+    What a deletion has kept is read only up to LOOKED_AT bytes: a larger one may be refused nevertheless.
+    """
+    command = command_of(entry.command, entry.effect)
+    try:
+        _check_begun(view, entry, command)
+        if command in ADJUSTING:
+            check_adjusting(entry, view.adjustments(), force=False)
+        elif is_of_many(entry, command):
+            undo_queues.kept_by(entry, command)
+        elif command in RETIRING | WAITING | PACING:
+            check_queue(entry, command, view.find_queue(key_of(entry)), force=False)
+        elif command in PAUSING:
+            check_crawl(entry, look_at_crawl(view.summary()), force=False)
+        elif entry.command == "bury":
+            undo_bury.preview(view, entry, force=False)
+        elif command in DELETING | BURYING and restoring.kept_by(entry, command).bytes <= LOOKED_AT:
+            restoring.preview(view, entry, command, force=False)
+    except FrontierError as e:
+        return str(e)
+    return ""
+
+
+def _check_begun(view: View, entry: AuditEntry, command: str) -> None:
+    """Raise FrontierError if the undo of an entry is in progress."""
     begun = view.in_progress()
     if begun is not None and begun[0].op in ENDING and int(begun[0].args["id"]) == entry.id:
         what = "undone" if begun[0].op == "undo" else "discarded"
         raise FrontierError(f"{entry.id}, {command}, is being {what}: that is in progress, and not done yet")
+
+
+def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Return the effect of an undo as of the view. Raises FrontierError as the undo would."""
+    entry, command = find(view, int(args["id"]), "undo")
+    _check_begun(view, entry, command)
     why = f": {entry.reason}" if entry.reason else ""
     effect = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
     force = bool(args.get("force"))

@@ -35,6 +35,7 @@ APPLIED = ("step", "dry_run", "seen", "back", "reason")
 """The fields of the form that applies what a dry run has shown; a reason, if the dry run was without one."""
 ROW = "row"
 """The field of a button beside a row: the command and its subject, as JSON."""
+_ROWS = ([str, str], [str, int], [str, str, int], [str, int, int])
 _OF_ALL = ("op", "reason", "back", "step")
 _LETTER, _LETTER_OF_PARTITIONS = re.compile("[0-9]{1,19}"), re.compile("[0-9]{1,19}/[0-9]{1,19}")
 
@@ -84,20 +85,21 @@ def _reason(form: Form) -> str:
 
 
 def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
-    """Return the command of a button beside a row: a command, a queue or an id, and a total budget for `adjust`."""
+    """Return the command of a button beside a row: a command, a queue or an id, a total budget, or 1 for force."""
     check_names(form, (ROW, "back", "step", "reason"))
     values = _plain(form[ROW])
-    if not isinstance(values, list) or [*map(type, values)] not in ([str, str], [str, int], [str, str, int]):
+    if not isinstance(values, list) or [*map(type, values)] not in _ROWS:
         raise BadRequest("This form is not one of the console.")
     op, subject = _op(values[0]), values[1]
     args: dict[str, Any]
-    if op in _OF_ENTRY:
-        args = {"id": entry_id(str(subject), op, partitions=partitions)} | ({"force": False} if op == "undo" else {})
-    elif op == "adjust" and len(values) == 3:
+    if op in _OF_ENTRY and values[2:] in ([], [1] if op == "undo" else []):
+        args = {"id": entry_id(str(subject), op, partitions=partitions)}
+        args |= {"force": values[2:] == [1]} if op == "undo" else {}
+    elif op == "adjust" and isinstance(subject, str) and len(values) == 3:
         args = {"match": queues_match([subject]), "set": {"queue_total_budget": values[2]}}
-    elif op in ("replay", "drop"):
+    elif op in ("replay", "drop") and len(values) == 2:
         args = {"ids": letter_ids([subject], partitions=partitions)}
-    elif op in ("retire", "unretire", "wake") and isinstance(subject, str):
+    elif op in ("retire", "unretire", "wake") and isinstance(subject, str) and len(values) == 2:
         args = {"queue": subject}
     else:
         raise BadRequest("This form is not one of the console.")

@@ -6,6 +6,7 @@ import asyncio
 import html
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ import pytest
 from multidict import MultiDict
 
 from budgetfrontier import Frontier, Reader
+from budgetfrontier.engine.commands.undo_checks import FORCE
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.console import app, forms
+from budgetfrontier.tools.console.api import PREFIX
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task
+from budgetfrontier.tools.job_operator import JobOperator
 from tests.engine_process import running_engine
 from tests.forked import begin_forked
 from tests.tools.console.conftest import TOKEN, Client, get, visit
@@ -360,6 +365,53 @@ def test_what_has_changed_since_is_undone_only_with_force(steered: Path) -> None
     assert 'role="alert"' in refused and "has changed since" in refused and "Dry run with force" in refused
     assert "nothing was changed" in sure and "Applied." in applied
     assert entries(steered)[-1].args == {"id": 1, "force": True}
+
+
+def test_an_undo_is_offered_where_it_would_be_taken_and_else_the_page_says_why_not(job: Path) -> None:
+    with Frontier.open(job / "frontier") as f:
+        f.adjust(match="domain:snoozed.test", queue_total_budget=5, reason="first")
+        f.adjust(match="domain:snoozed.test", queue_total_budget=6, reason="second")
+        f.adjust(match="domain:other.test", queue_total_budget=6, reason="third")
+        f.unretire("named.test")
+        f.pause(reason="night")
+        f.resume()
+        f.snooze("snoozed.test", until=time.time() + 9e5)
+        f.wake("snoozed.test")
+        f.delete(queue="named.test", reason="emptied")
+        f.schedule("http://named.test/new")
+        f.delete(queue="snoozed.test", pattern="/39", reason="some")
+        f.retire("capped.test")
+        f.terminate()
+
+    async def act(client: Client, console: Console) -> tuple[str, str, str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        api = f"{PREFIX}/jobs/job/audit"
+        return (
+            await operator.get("/audit"),
+            await operator.get(api),
+            await operator.get("/audit?id=2"),
+            await operator.send({"row": '["undo", 10, 1]', "reason": "x"}),
+        )
+
+    page, body, one, forced = visit(job, act, token=TOKEN)
+    rows = {row["id"]: row for row in json.loads(body)["rows"]}
+    with JobOperator(job, job / "frontier") as operator:
+        for number, row in rows.items():
+            try:
+                operator.dry_run("undo", {"id": number})
+            except FrontierError as error:
+                assert not row["can_undo"] and row["no_undo"] in ("", str(error)), row
+            else:
+                assert row["can_undo"] and not row["no_undo"], row
+    assert {number for number, row in rows.items() if row["can_undo"]} == set(undo_buttons(page))
+    by_force = [int(number) for number in re.findall(r'name="row" value="\[&#34;undo&#34;, (\d+), 1\]"', page)]
+    print({number: (row["command"], row["can_undo"], row["no_undo"]) for number, row in rows.items()}, by_force)
+    assert by_force == [number for number, row in rows.items() if row["no_undo"].endswith(FORCE)] and by_force
+    assert page.count("No undo") == sum(row["no_undo"] != "" for row in rows.values())
+    assert "what 2 has changed is not in force any more" in rows[2]["no_undo"] and "What 2 has changed is not" in one
+    assert "crawl is TERMINATED: there is nothing left of 6" in rows[6]["no_undo"] and "Undo" not in one
+    assert "Apply: undo" in forced
 
 
 @pytest.mark.parametrize("op", ["adjust", "pause", "snooze", "delete"])

@@ -183,8 +183,9 @@ class AuditParameters(ListingParameters, forbid_unknown_fields=True, kw_only=Tru
 class AuditItem(msgspec.Struct, kw_only=True):
     """A command that was applied, or refused with an `error`. `partitions` are those that have it, "" in a job.
 
-    `can_undo` is null where that was not looked up, as in the history of a queue. `outcome` is what has followed a
-    change of settings if that was asked for: its figures, and in `followed` a sentence, beside what was promised.
+    `can_undo` is null where that was not looked up, as in the history of a queue; `no_undo` is why what could be undone
+    is not now, and whether `force` overrules that. `outcome` is what has followed a change of settings if that was
+    asked for: its figures, and in `followed` a sentence, beside what was promised.
     """
 
     id: int | str
@@ -198,6 +199,7 @@ class AuditItem(msgspec.Struct, kw_only=True):
     error: str | None
     line: str
     can_undo: bool | None
+    no_undo: str = ""
     partitions: str
     outcome: AdjustmentOutcome | None = None
     followed: str = ""
@@ -375,7 +377,12 @@ def audit(job: ConsoleJob, parameters: AuditParameters) -> Listing[AuditItem]:
     query.check_names()
     places = found["places"] or {}
     rows = [
-        audit_item(entry, can_undo=entry.id in found["undoable"], partitions=places.get(entry.id, ""))
+        audit_item(
+            entry,
+            can_undo=entry.id in found["undoable"] and entry.id not in found["no_undo"],
+            no_undo=found["no_undo"][entry.id].refusal if entry.id in found["no_undo"] else "",
+            partitions=places.get(entry.id, ""),
+        )
         for entry in found["rows"]
     ]
     if parameters.outcome:
@@ -389,12 +396,14 @@ def _add_outcome(job: ConsoleJob, item: AuditItem, entry: AuditEntry) -> None:
     item.followed = "" if item.outcome is None else adjustment_outcomes.sentence(item.outcome, entry.effect)
 
 
-def audit_item(entry: AuditEntry, *, can_undo: bool | None = None, partitions: str = "") -> AuditItem:
+def audit_item(
+    entry: AuditEntry, *, can_undo: bool | None = None, no_undo: str = "", partitions: str = ""
+) -> AuditItem:
     """Return an entry of the audit as a row."""
     return AuditItem(
         id=entry.id, when=entry.when, command=entry.command, who=entry.who, reason=entry.reason,
         sentence=sentence(entry), args=entry.args, effect=entry.effect, error=entry.error, line=entry.line,
-        can_undo=can_undo, partitions=partitions,
+        can_undo=can_undo, no_undo=no_undo, partitions=partitions,
     )  # fmt: skip
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.format import clean
@@ -21,6 +22,22 @@ AT_ONCE = 20_000
 """Queues that are read, at the most, for what has followed the adjustments of a page; each reads all. Others link."""
 MOST_ROWS = 100_000
 """Rows before a page of a crawl in partitions, at the most."""
+
+
+class NoUndo(NamedTuple):
+    """The refusal of an undo."""
+
+    refusal: str
+
+    @property
+    def why(self) -> str:
+        """The reason as a sentence."""
+        return as_sentence(self.refusal.removesuffix(f"; {FORCE}"))
+
+    @property
+    def can_be_forced(self) -> bool:
+        """Whether force overrules it."""
+        return self.refusal.endswith(FORCE)
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
@@ -49,6 +66,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             elif job.is_folder and len(looked_at) == BRIEF_ENTRIES:
                 following = {"before": looked_at[-1]}
         changes = [row for row in rows if "then" in row.entry.effect]
+        no_undo = {name: NoUndo(why) for name, why in operator.undo_refusals(rows).items()}
         found_of = operator.outcomes(changes if asked_for else changes[: AT_ONCE // queues])
         return {
             "outcomes": {
@@ -63,6 +81,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "promise": adjustment_outcomes.promise_of(rows[0].entry.effect) if only else None,
             "rows": [named_entry(row) for row in rows],
             "undoable": {row.id for row in rows if row.inverse},
+            "no_undo": {row.id: no_undo[row.id] for row in rows if row.id in no_undo},
             "places": None if job.is_folder else {row.id: row.partitions for row in rows},
             "next": following,
             "in_progress": operator.in_progress() or as_sentence(operator.unanswered()),
