@@ -300,9 +300,12 @@ def undo_refusals(reader: Reader, *, names: list[str]) -> dict[str, str]:
     """Return why the undo of audit entries that are here would be refused, by their names; "" where it would not be."""
     known, wanted, found = EntryNames(_state(reader)), {*names}, dict[str, str]()
     with reader.view() as view:
+        in_force = view.adjustments()
         for entry, inverse in islice(inverses(view.newest_commands()), MOST_ROWS):
             if (name := known.name(entry.id)) in wanted:
-                why = undo_checks.refusal(view, entry) if inverse else f"there is nothing of {entry.id} to undo"
+                why = (
+                    undo_checks.refusal(view, entry, in_force) if inverse else f"there is nothing of {entry.id} to undo"
+                )
                 found[name] = known.text(why)
                 if len(found) == len(wanted):
                     break

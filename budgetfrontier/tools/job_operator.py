@@ -363,7 +363,8 @@ class JobOperator:
         from budgetfrontier.engine.commands.undo_checks import refusal
 
         with self.reader.view() as view:
-            found = {row.id: refusal(view, row.entry) for row in rows if row.inverse}
+            in_force = view.adjustments()
+            found = {row.id: refusal(view, row.entry, in_force) for row in rows if row.inverse}
         return {name: why for name, why in found.items() if why}
 
     def in_progress(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ from budgetfrontier.reports.alert_state import AlertFiles, AlertState
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.tools.cli import clusters, main
-from budgetfrontier.tools.console import partitioned_job
+from budgetfrontier.tools.console import console_server, partitioned_job
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.api import PREFIX
 from budgetfrontier.tools.console.api.crawl_resources import ReportParameters, report
@@ -496,6 +497,37 @@ def test_nothing_is_put_into_a_crawl_that_was_terminated(
         code = await asyncio.to_thread(main, ["import", "--cluster", URL, "https://h1.test/9"])
         out, err = capsys.readouterr()
         assert (code, out) == (1, "") and "was terminated" in err
+        code = await asyncio.to_thread(main, ["resume", "--cluster", URL])
+        out, err = capsys.readouterr()
+        assert (code, out) == (1, "TERMINATED -> TERMINATED\n") and "another name of `crawl`" in err
         assert sum(one.summary.scheduled for one in operator.standings().values()) == 12
 
     console(scenario)
+
+
+def test_the_command_takes_the_configuration_of_workers_and_the_file_of_alerts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served: list[PartitionedJob] = []
+
+    @contextmanager
+    def connected(job: str, **options: Any) -> Iterator[Any]:
+        yield SimpleNamespace(frontier=None, job=URL, ends=None)
+
+    monkeypatch.setattr(clusters, "connected", connected)
+    monkeypatch.setattr(console_server, "serve", lambda jobs, **options: served.extend(jobs))
+    config, other = tmp_path / "workers.yaml", tmp_path / "other.yaml"
+    snapshots = (tmp_path / "snapshots").as_uri()
+    config.write_text(json.dumps({"crawl": "test", "cluster": {"snapshots": snapshots}, "alerts": {"every": "1m"}}))
+    other.write_text('{"crawl": "other"}')
+    options = ["--config", str(config), "--state", str(tmp_path / "alerts.json")]
+    assert main(["console", "--cluster", URL, *options]) == 0 and main(["console", "--cluster", URL]) == 0
+    known, unknown = served
+    assert known.alert_files == AlertFiles.beside(tmp_path / "alerts.json") and unknown.alert_files is None
+    assert known.alert_settings is not None and known.alert_settings.every == 60 and unknown.alert_settings is None
+    assert "--config FILE" in unknown.why_no_simulation
+    assert main(["console", "--cluster", URL, "--config", str(other)]) == 1
+    assert "is the crawl 'test', not 'other'" in capsys.readouterr().err
+    assert main(["console", "--cluster", URL, "--state", str(tmp_path)]) == 2
+    assert main(["console", str(tmp_path), "--state", str(tmp_path / "alerts.json")]) == 2
+    assert "--state is for a crawl in partitions" in capsys.readouterr().err

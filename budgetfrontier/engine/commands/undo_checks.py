@@ -177,16 +177,17 @@ def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, n
     return {"before": look_at_queue(queue), "after": look_at_queue(changed)}
 
 
-def refusal(view: View, entry: AuditEntry) -> str:
+def refusal(view: View, entry: AuditEntry, in_force: Sequence[Override]) -> str:
     """Return why the undo of an entry that was not undone would be refused without force; "" if it would not be.
 
-    What a deletion has kept is read only up to LOOKED_AT bytes: a larger one may be refused nevertheless.
+    `in_force` are the adjustments. What a deletion has kept is read only up to LOOKED_AT bytes: a larger one may be
+    refused nevertheless.
     """
     command = command_of(entry.command, entry.effect)
     try:
         _check_begun(view, entry, command)
         if command in ADJUSTING:
-            check_adjusting(entry, view.adjustments(), force=False)
+            check_adjusting(entry, in_force, force=False)
         elif is_of_many(entry, command):
             undo_queues.kept_by(entry, command)
         elif command in RETIRING | WAITING | PACING:
