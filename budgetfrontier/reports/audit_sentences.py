@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from budgetfrontier.core.units import format_duration, format_size, format_time
-from budgetfrontier.reports.format import as_written, clean, counted
+from budgetfrontier.reports.format import as_written, clean, counted, setting_as_written
 from budgetfrontier.storage.records import AuditEntry
 
 _LONGEST = 200  # characters of a pattern, a key or a value
@@ -81,6 +81,10 @@ def _value(name: str, value: Any) -> str:
     return _short(value)
 
 
+def _set(name: str, value: object) -> str:
+    return _short(None if value is None else setting_as_written(name, value))
+
+
 def _short(value: object) -> str:
     text = "none" if value is None else as_written(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -94,7 +98,7 @@ def _adjusted(args: _Values, effect: _Values) -> str:
         name = _short(settings["without_sheet"])
         return f"Ended the association of {_short(args['match'])} with sheet {name}{_concerned(effect)}."
     parts = (
-        f"{name} to {_short(value)}{'' if before.get(name) is None else f' (before: {_short(before[name])})'}"
+        f"{name} to {_set(name, value)}{'' if before.get(name) is None else f' (before: {_set(name, before[name])})'}"
         for name, value in settings.items()
     )
     return f"Set {', '.join(parts)} for {_short(args['match'])}{_concerned(effect)}.{_promised(effect)}"
@@ -135,7 +139,7 @@ def _spend(figures: _Values) -> str:
 
 def _withdrawn(args: _Values, effect: _Values) -> str:
     one = effect.get("withdrawn", {})
-    what = ", ".join(f"{name} {_short(value)}" for name, value in one.get("set", {}).items())
+    what = ", ".join(f"{name} {_set(name, value)}" for name, value in one.get("set", {}).items())
     of_what = f" ({what} for {_short(one['match'])})" if what else ""
     return f"Withdrew adjustment {args['id']}{of_what}{_concerned(effect)}.{_promised(effect)}"
 

@@ -8,7 +8,18 @@ from math import ceil
 
 from budgetfrontier.core.units import counted, describe_duration, format_count, format_size
 
-__all__ = ("as_written", "between", "called", "clean", "counted", "figure", "percent", "time_left", "without_password")
+__all__ = (
+    "as_written",
+    "between",
+    "called",
+    "clean",
+    "counted",
+    "figure",
+    "percent",
+    "setting_as_written",
+    "time_left",
+    "without_password",
+)
 
 
 def clean(text: str) -> str:
@@ -103,8 +114,15 @@ def between(earliest: float | None, latest: float | None) -> str:
     return f"{time_left(earliest)} and {time_left(latest)}"
 
 
+def setting_as_written(name: str, value: object) -> str:
+    """Return the value of a setting as `--set` and YAML take it, a duration or a size with its unit."""
+    from budgetfrontier.settings.quantities import with_unit  # commands without settings do not wait for it
+
+    return as_written(with_unit(name, value))
+
+
 def as_written(value: object) -> str:
-    """Return the value of a setting as `--set` and YAML take it."""
+    """Return plain data as `--set` and YAML take it."""
     if isinstance(value, list | tuple | frozenset | dict | bool | None):
         return json.dumps(value, ensure_ascii=False, default=sorted)
     return str(value)

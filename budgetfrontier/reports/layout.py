@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import IO, NamedTuple
 
 from budgetfrontier.core.units import format_count
@@ -15,9 +16,12 @@ _COMFORTABLE = {"url": 40, "last_leased": 40, "last_enqueued": 40}
 _OTHERS = 24
 """Characters of a long value that stay readable: columns are left out before values are cut further."""
 _LEAST = 8
+_BELOW = "    "
 _SHORT = 20
 """Values up to this length, such as times and states, are never cut."""
 
+_SENTENCES = frozenset(("what", "why", "outcome", "text", "kinds", "reason", "told"))
+"""Columns of sentences, which are wrapped and not cut."""
 _EXACT = frozenset(("id", "number", "pid", "code", "place", "port"))
 """Columns of numbers that name something."""
 _WORD = re.compile(r"[^\s`]*`[^`]*`\S*|\S+")
@@ -126,6 +130,8 @@ class ColumnPlan(NamedTuple):
     shown: list[int]
     widths: list[int]
     left_out: list[str]
+    below: list[int]
+    """Those whose sentences are below each row."""
 
 
 def plan(
@@ -135,8 +141,28 @@ def plan(
 
     Columns of `drop` are left out, the first of them first, until long values keep a readable length; then the
     longest are cut. If that is still too wide, the last of the other columns are left out, too, except the first one.
+    Sentences at the end that have no readable room then are below.
     """
-    shown = list(range(len(names)))
+    columns, below = list(range(len(names))), list[int]()
+    while True:
+        found = _plan(columns, names, widths, cuttable, width=width, drop=drop)
+        last = found.shown[-1]
+        if last == columns[0] or names[last] not in _SENTENCES or found.widths[-1] >= min(widths[last], _OTHERS):
+            return found._replace(below=sorted(below))
+        columns.remove(last)
+        below.append(last)
+
+
+def _plan(
+    columns: Sequence[int],
+    names: Sequence[str],
+    widths: Sequence[int],
+    cuttable: Sequence[bool],
+    *,
+    width: int,
+    drop: Sequence[str],
+) -> ColumnPlan:
+    shown = list(columns)
     cuttable = [may and length > _SHORT for may, length in zip(cuttable, widths, strict=True)]
 
     def least(length: int) -> int:
@@ -145,7 +171,7 @@ def plan(
     def comfortable(i: int) -> int:
         return min(widths[i], _COMFORTABLE.get(names[i], _OTHERS)) if cuttable[i] else widths[i]
 
-    for name in drop:
+    for name in (name for name in drop if names.index(name) in columns):
         if sum(map(comfortable, shown)) + _GAP * (len(shown) - 1) <= width:
             break
         shown.remove(names.index(name))
@@ -163,7 +189,7 @@ def plan(
     for place, i in enumerate(shown):  # the rest from rounding goes to the first value that was cut
         if spare and chosen[place] < widths[i]:
             chosen[place], spare = min(chosen[place] + spare, widths[i]), 0
-    return ColumnPlan(shown, chosen, [name for i, name in enumerate(names) if i not in shown])
+    return ColumnPlan(shown, chosen, [names[i] for i in columns if i not in shown], [])
 
 
 def cells(text: str) -> int:
@@ -225,15 +251,29 @@ def table_line(
     *,
     head: bool = False,
 ) -> str:
-    """Return a row of a table: numbers to the right, long values cut, and colours after the padding."""
-    parts = []
-    for i, width in zip(plan.shown, plan.widths, strict=True):
-        text = shortened(row[i], width, layout.ellipsis)
-        pad = " " * (width - cells(text))
-        code = _BOLD if head else _colour(names[i], row[i])
-        painted = layout.painted(text, code)
-        parts.append(pad + painted if numbers[i] else painted + pad)
-    return (" " * _GAP).join(parts).rstrip()
+    """Return a row of a table: numbers to the right, long values cut, and colours after the padding.
+
+    Sentences are wrapped, so that such a row is several lines.
+    """
+    below = [_lines(names[i], row[i], width, layout) for i, width in zip(plan.shown, plan.widths, strict=True)]
+    lines = []
+    for texts in zip_longest(*below, fillvalue=""):
+        parts = []
+        for i, width, text in zip(plan.shown, plan.widths, texts, strict=True):
+            pad = " " * (width - cells(text))
+            code = _BOLD if head else _colour(names[i], row[i])
+            painted = layout.painted(text, code) if text else ""
+            parts.append(pad + painted if numbers[i] else painted + pad)
+        lines.append((" " * _GAP).join(parts).rstrip())
+    for i in () if head else (i for i in plan.below if row[i] != "-"):
+        lines += layout.wrapped(f"{_BELOW}{row[i]}", _BELOW)
+    return "\n".join(lines)
+
+
+def _lines(name: str, text: str, width: int, layout: ListingLayout) -> list[str]:
+    if name in _SENTENCES and cells(text) > width:
+        return _wrapped(text, width, "")
+    return [shortened(text, width, layout.ellipsis)]
 
 
 def _colour(name: str, text: str) -> str:

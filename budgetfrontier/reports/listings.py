@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, TypeVar
 import msgspec
 
 from budgetfrontier.core.model import ROW_FIELDS, QueueRecord
-from budgetfrontier.reports.format import as_written, clean
+from budgetfrontier.reports.format import clean, setting_as_written
 from budgetfrontier.reports.layout import EXACT, HEADS, ListingLayout, cells, plan, table_line
 from budgetfrontier.storage.whole_files import naming_file
 
@@ -214,7 +214,7 @@ def _pairs(value: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
         if isinstance(inner, dict):
             yield from _pairs(inner, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}={as_written(inner)}"
+            yield f"{prefix}{name}={setting_as_written(prefix + name, inner)}"
 
 
 _TEXT: dict[type, Any] = {

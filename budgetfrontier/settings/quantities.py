@@ -25,6 +25,12 @@ def with_units(settings: Settings) -> dict[str, Any]:
     return data
 
 
+def with_unit(name: str, value: Any) -> Any:
+    """Return the value of a setting of overrides, as plain data with its unit; others as they are."""
+    field = per_uri().get(name)
+    return _value(field, value) if field is not None and isinstance(value, int | float) else value
+
+
 def _per_uri(values: dict[str, Any]) -> dict[str, Any]:
     return {name: _value(per_uri()[name], value) for name, value in values.items()}
 

@@ -55,6 +55,26 @@ def test_columns_are_left_out_in_order_before_long_values_become_unreadable() ->
         assert sum(fitting.widths) + 2 * (len(fitting.widths) - 1) <= width
 
 
+@pytest.mark.parametrize("width", [45, 60, 80, 120, 300])
+@pytest.mark.parametrize(
+    "outcome", ["", "in 3m, fetched 20, spent 60, 1 of 1 queue RETIRED, 1 before, 1 of these since"]
+)
+def test_sentences_are_wrapped_or_below_their_row_and_never_cut(width: int, outcome: str) -> None:
+    what = "Set queue_total_budget to 100 (before: 40) for queue:calendar.test; 1 queue matched, 1 changed."
+    row = (4, "2026-11-29T18:20:00Z", "adjust", "anna", "a trap that gives a page for each day", what, outcome)
+    names = ("id", "when", "command", "who", "reason", "what", "outcome")
+    out = io.StringIO()
+    left_out = listings.write([row, (5, *row[1:5], "Paused.", "")], names, out, layout=ListingLayout(width))
+    lines = out.getvalue().splitlines()
+    assert max(map(cells, lines)) <= width
+    words = set(out.getvalue().split())
+    for name, value in zip(names[4:], row[4:], strict=True):
+        if name not in left_out:
+            assert {word for word in str(value).split() if len(word) < 12} <= words, name
+    assert "…" not in out.getvalue()
+    assert len(lines) == 3 or width < 300, "there is room"
+
+
 def test_no_line_is_longer_than_the_terminal() -> None:
     choose = random.Random(1)
     for _ in range(100):

@@ -34,6 +34,15 @@ def sources(folder: Path, url: str, queue: str) -> list[dict[str, Any]]:
         return setting_sources(view, url, queue)
 
 
+def test_durations_have_their_units(tmp_path: Path) -> None:
+    make(tmp_path, 'overrides: [{match: "*", set: {politeness.min_delay: 90, politeness.max_delay: 5400}}]')
+    lines = list(source_lines(sources(tmp_path, "http://other.test/cal", "other.test")))
+    assert [line.split()[:2] for line in lines] == [
+        ["politeness.min_delay", "1m30s"],
+        ["politeness.max_delay", "1h30m"],
+    ]
+
+
 def test_each_value_names_what_has_set_it(tmp_path: Path) -> None:
     file = make(tmp_path)
     with Frontier.open(tmp_path / "frontier") as frontier:

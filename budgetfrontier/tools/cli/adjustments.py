@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
-from budgetfrontier.reports.format import as_written, clean, counted
+from budgetfrontier.reports.format import clean, counted, setting_as_written
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say, tell_end
 
@@ -106,7 +106,7 @@ def _name_unknown(keys: Sequence[str]) -> None:
 
 def settings_of(adjustment: dict[str, Any]) -> str:
     """Return the settings of an adjustment as text."""
-    return clean(", ".join(f"{name} {as_written(value)}" for name, value in adjustment["set"].items()))
+    return clean(", ".join(f"{name} {setting_as_written(name, value)}" for name, value in adjustment["set"].items()))
 
 
 def _minute(epoch: float) -> str:
@@ -134,8 +134,8 @@ def _values(group: dict[str, Any]) -> str:
     parts = []
     for name, after in group["after"].items():
         before = group["before"][name]
-        shown = "?" if after is None else as_written(after)
-        parts.append(f"{name} -> {shown}" if before is None else f"{name} {as_written(before)} -> {shown}")
+        shown = "?" if after is None else setting_as_written(name, after)
+        parts.append(f"{name}{'' if before is None else f' {setting_as_written(name, before)}'} -> {shown}")
     return ", ".join(parts)
 
 

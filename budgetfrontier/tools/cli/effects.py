@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.core.units import format_time
+from budgetfrontier.core.units import format_time, write_duration
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say, tell_end
 
@@ -42,7 +42,11 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
     if op == "set_queue":
         before, after = effect["before"], effect["after"]
         words = {"interval": "interval", "max_completed": "limit of completed URLs"}
-        told = (f"{words[name]} {_own(before[name])} -> {_own(after[name])}" for name in details if name in words)
+        told = (
+            f"{words[name]} {_own(name, before[name])} -> {_own(name, after[name])}"
+            for name in details
+            if name in words
+        )
         say(f"{key}: {'; '.join(told)}")
         return
     until = effect["after"]["wake_time"]
@@ -54,8 +58,10 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
         note(f"{longer}: a snooze shortens no wait; `budgetfrontier wake` ends it, and then it may be snoozed for less")
 
 
-def _own(value: float | None) -> str:
-    return "of the settings" if value is None else f"{value:g}"
+def _own(name: str, value: float | None) -> str:
+    if value is None:
+        return "of the settings"
+    return write_duration(value) if name == "interval" else f"{value:,.0f}"
 
 
 def tell_deletion(effect: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from budgetfrontier.reports.format import (
     figure,
     figure_at_axis,
     percent,
+    setting_as_written,
     time_left,
 )
 from budgetfrontier.reports.over_time import SPAN_WORDS
@@ -61,6 +62,7 @@ def environment() -> Environment:
         "called": called,
         "short": short,
         "as_written": as_written,
+        "setting_as_written": setting_as_written,
         "sentence": sentence,
         "changes": audit_text.changes,
         "others": audit_text.others,

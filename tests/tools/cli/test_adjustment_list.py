@@ -51,7 +51,7 @@ def test_all_are_applied_in_order(job: Path, listed: Path, cli: Cli) -> None:
     answer = cli("adjust", job, "--file", listed, "--reason", "by file")
     assert answer.code == 0
     assert answer.out.splitlines() == [
-        "adjustment 1: domain:one.test: queue_total_budget 50, politeness.min_delay 3.0, matches 1 queue",
+        "adjustment 1: domain:one.test: queue_total_budget 50, politeness.min_delay 3s, matches 1 queue",
         "adjustment 2: sheet:small: queue_total_budget 5, matches 0 queues",
         "adjustment 3: queue:two.test: sheet small, matches 1 queue",
         "3 adjustments applied",

@@ -93,7 +93,7 @@ def test_values_of_a_sheet_are_set_and_stay_on_top_of_other_settings(job: Path, 
 
 def test_a_new_sheet_says_that_it_is_associated_with_nothing(job: Path, cli: Cli) -> None:
     told = [
-        "sheet:new: precedence 9, politeness.min_delay 1.0",
+        "sheet:new: precedence 9, politeness.min_delay 1s",
         "concerns the next URI of no queue; `budgetfrontier sheet JOB add` associates it with some",
     ]
     values = ("--set", "precedence=9", "--set", "politeness.min_delay=1s")

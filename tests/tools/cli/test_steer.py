@@ -235,7 +235,7 @@ def test_adjust_revives_and_is_audited(job: Path, request: pytest.FixtureRequest
         "politeness.min_delay=2h", "--set", "politeness.max_delay=2h", "--reason", "worth a look", "--who", "bob",
     )  # fmt: skip
     assert answer.code == 0
-    assert "queue_total_budget 0 -> 500, politeness.min_delay 3600.0 -> 7200.0" in answer.out
+    assert "queue_total_budget 0 -> 500, politeness.min_delay 1h -> 2h" in answer.out
     assert "1 retired queue is reconsidered" in answer.out
     assert look(job, "named.test").state == "RETIRED"  # by name: no adjustment revives it
     if "running" in request.fixturenames:
@@ -277,7 +277,7 @@ def test_adjust_tells_what_it_sets_by_any_match(tmp_path: Path, cli: Cli, match:
     with Frontier.open(tmp_path / "frontier") as frontier:
         frontier.schedule_many(["http://a.test/1", "http://ab.test/1"])
     told = cli("adjust", tmp_path, "--match", match, "--set", "precedence=2", "--set", "retry.delay=1m", *options).out
-    assert told.splitlines()[0] == f"{match}: precedence 3 -> 2, retry.delay 900.0 -> 60.0"
+    assert told.splitlines()[0] == f"{match}: precedence 3 -> 2, retry.delay 15m -> 1m"
 
 
 def test_adjust_of_what_no_queue_matches_claims_no_value_that_may_differ(tmp_path: Path, cli: Cli) -> None:
