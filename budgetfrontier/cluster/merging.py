@@ -33,6 +33,7 @@ _USED_BY: Final = {
 """The figures that use the crawl-wide totals up, and their units."""
 _SUMS: Final = (
     "revived_count",
+    "reconsidered_count",
     "retired_count",
     "eligible_count",
     "ineligible_count",
@@ -239,7 +240,7 @@ def merged_undo(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     Of one about the state of the crawl, `before` and `after` are those of the first partition.
     """
     found = dict(effects[0])
-    if "revived_count" in found:
+    if "revived_count" in found or "reconsidered_count" in found:
         return found | merged_effect(effects)
     for name, value in ChainMap(*map(dict, effects)).items():  # `later` is in those alone that have some
         if isinstance(value, int) and not isinstance(value, bool):

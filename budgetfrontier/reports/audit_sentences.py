@@ -110,8 +110,8 @@ def _concerned(effect: _Values) -> str:
     if effect.get("matched") is not None:
         changed = "" if effect.get("changed") is None else f", {effect['changed']:,} changed"
         parts.append(f"{counted(effect['matched'], 'queue')} matched{changed}")
-    if effect.get("revived_count"):
-        parts.append(f"{counted(effect['revived_count'], 'retired queue')} reconsidered")
+    if effect.get("reconsidered_count"):
+        parts.append(f"{counted(effect['reconsidered_count'], 'retired queue')} reconsidered")
     if effect.get("replaced"):
         parts.append(f"adjustment {', '.join(str(one['id']) for one in effect['replaced'])} replaced")
     return "".join(f"; {part}" for part in parts)

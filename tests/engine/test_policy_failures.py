@@ -407,7 +407,7 @@ def do(f: Frontier, step: tuple[Any, ...]) -> Any:
         lease = out[args[0] % len(out)]
         return f.landed(lease) if name == "landed" else f.finish(lease, args[1], discovered=args[2], fetch_seconds=1.0)
     if name == "adjust":
-        return f.adjust(queue_total_budget=args[0]).revived_count
+        return f.adjust(queue_total_budget=args[0]).reconsidered_count
     if name == "advance":
         return None
     if name == "retire":

@@ -53,7 +53,7 @@ def drain(frontier: Frontier, calls: int = 100) -> list[str]:
 
 def test_queues_revive_a_part_at_a_time_in_the_order_of_retirement() -> None:
     with all_retired() as frontier:
-        assert frontier.adjust(queue_total_budget=100).revived_count == HOSTS
+        assert frontier.adjust(queue_total_budget=100).reconsidered_count == HOSTS
         assert retired(frontier) == HOSTS - 10
         assert crawl_state(frontier) == "RUNNING"
         assert frontier.next_ready_in() == 0.0
@@ -121,7 +121,7 @@ def test_queues_retired_by_name_stay_so() -> None:
     with all_retired() as frontier:
         frontier.retire("h03.test")
         frontier.retire("h20.test")
-        assert frontier.adjust(queue_total_budget=100).revived_count == HOSTS - 2
+        assert frontier.adjust(queue_total_budget=100).reconsidered_count == HOSTS - 2
         frontier.unretire("h24.test")
         frontier.check()
         order = drain(frontier)

@@ -78,7 +78,7 @@ def test_what_a_dry_run_has_promised_is_told_beside_what_was_counted() -> None:
         "as_of": 1e9, "matched": 3, "revived_count": 2, "retired_count": 0, **spend,
         "others": {"queues": 1, "before": spend, "after": spend | {"spend": 1_000}},
     }  # fmt: skip
-    effect = {"matched": 4, "changed": 4, "revived_count": 3, "promised": promised}
+    effect = {"matched": 4, "changed": 4, "reconsidered_count": 3, "promised": promised}
     entry = AuditEntry(1, "adjust", {"match": "*", "set": {"queue_total_budget": 9}}, "bob", 1.0, "", effect)
     assert sentence(entry) == (
         "Set queue_total_budget to 9 for *; 4 queues matched, 4 changed; 3 retired queues reconsidered. A dry run as "

@@ -235,7 +235,6 @@ RENAMED = {
     "replayed": "dead_letters",
     "dropped": "dead_letters",
     "returned": "puts back",
-    "revived_count": "reconsidered",  # all RETIRED ones: a dry run looks at their budgets already
 }
 """Names in the effects of commands, with those that their dry runs have."""
 DISK = {"free": 10_000}

@@ -101,7 +101,8 @@ class Adjustment(msgspec.Struct, kw_only=True):
     of crawl windows also counts the queues that are outside of theirs at that time after it alone (`closed_count`),
     before and after it (`still_closed`), and before it alone (`opened_count`).
 
-    A real one only counts the retired queues that are reconsidered, with a floor also those that wait
+    A real one only counts the retired queues that are reconsidered (`reconsidered_count`), of which those still over a
+    budget stay RETIRED or retire again on their turns, with a floor also those that wait
     (`regraded_count`), and lists the adjustments that it has `replaced`, because all of their settings are set by later
     ones.
     """
@@ -141,6 +142,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     closed_count: int = 0
     still_closed: int = 0
     opened_count: int = 0
+    reconsidered_count: int = 0
     regraded_count: int = 0
 
 
@@ -237,11 +239,11 @@ def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     stay, were = {one.id for one in after}, {one.id for one in before}
     gone = [one for one in before if one.id not in stay]
     come = [one for one in after if one.id not in were]
-    revived, waiting = counters.retired - counters.retired_by_name, counters.inactive + counters.ineligible
+    retired, waiting = counters.retired - counters.retired_by_name, counters.inactive + counters.ineligible
     precedence = any("precedence" in one.set or sheets.is_about_sheets(one) for one in (*gone, *come))
     kernel.rollout.change_settings(settings, after, now, precedence=precedence)
     write_settings(tables.env.txn, tables.env.db[keys.META], settings, after)
-    effect: dict[str, Any] = {"revived_count": revived}
+    effect: dict[str, Any] = {"reconsidered_count": retired}
     if settings.frontier.precedence_floor is not None and (precedence or tables.in_force.mixes_precedences):
         effect["regraded_count"] = waiting
     if warnings := delay_conflicts.of_change(settings, before, after):

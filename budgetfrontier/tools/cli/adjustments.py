@@ -75,8 +75,8 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
         _name_unknown(unknown)
         for one in effect.get("replaced", ()):
             say(f"replaces adjustment {one['id']}: {settings_of(one)}")
-        verb = "is" if effect["revived_count"] == 1 else "are"
-        say(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
+        verb = "is" if effect["reconsidered_count"] == 1 else "are"
+        say(f"{counted(effect['reconsidered_count'], 'retired queue')} {verb} reconsidered")
         if waiting := effect.get("regraded_count"):
             verb = "is" if waiting == 1 else "are"
             say(f"{counted(waiting, 'queue that waits', 'queues that wait')} {verb} compared with the precedence floor")

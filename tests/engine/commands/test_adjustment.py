@@ -252,5 +252,5 @@ def test_what_a_dry_run_has_promised_stands_in_the_audit(withdrawn: bool) -> Non
     promised = entry.effect["promised"]
     assert [promised[name] for name in ("revived_count", "uris", "spend", "ceiling")] == [1, 2, 2, 9]
     assert "revived" not in promised and "promised" not in entry.args
-    assert entry.effect["revived_count"] == 2  # every retired queue is reconsidered
+    assert entry.effect["reconsidered_count"] == 2  # every retired queue is reconsidered
     assert refused.error is not None and "uris" in refused.error
