@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier import CrawlUri, Directive, Frontier
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.commands import forgetting, runner
+from budgetfrontier.engine.commands import forgetting, runner, undo_checks
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.testing import crash
@@ -72,6 +72,33 @@ def test_urls_that_are_kept_are_forgotten_by_pattern(
             assert (undone["command"], undone["returned"]) == ("forget", len(expected.split()))
             f.check()
             assert results(f) == ""
+
+
+@pytest.mark.parametrize("chosen", [{"match": "*"}, {"uris": ["https://a.test/robots.txt", "https://a.test/1"]}])
+def test_urls_that_only_their_rows_make_known_are_counted_by_the_command_and_by_its_undo(
+    tmp_path: Path, chosen: dict[str, Any]
+) -> None:
+    """What was only scheduled with `force`, such as a robots.txt, is not recorded as seen, before and after."""
+    with crawled(tmp_path, keep_urls=True) as f:
+        robots = CrawlUri("https://a.test/robots.txt", directive=Directive.HIGHEST, force=True)
+        f.schedule(robots)
+        (lease,) = f.lease(1)
+        f.finish(lease)
+        f.commit()
+        number = 7 if "match" in chosen else 2
+
+        def known() -> tuple[bool, int]:
+            return f._admitter.is_seen(f._admitter.fingerprint(robots)), f._guard.kernel.counters.urls
+
+        before = known()
+        entry = give(f, **chosen)
+        assert entry.effect["forgotten"] == number and known() == (False, before[1] - number)
+        view = kernel(f).tables.flushed()
+        assert undo_checks.preview(view, {"id": entry.id}, START)["puts back"] == number
+        f.undo(entry.id)
+        assert f.audit(limit=1)[0].effect["returned"] == number
+        assert known() == before == (False, before[1])
+        f.check()
 
 
 @pytest.mark.parametrize("keep_urls", [True, False])
