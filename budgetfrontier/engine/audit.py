@@ -22,6 +22,10 @@ class Audit:
         entry.id = self._counters.audit
         self._env.txn.put(keys.u64.pack(entry.id), encode(entry), db=self._env.db[keys.AUDIT])
 
+    def replace(self, entry: AuditEntry) -> None:
+        """Write an entry in the place of the one with its number."""
+        self._env.txn.put(keys.u64.pack(entry.id), encode(entry), db=self._env.db[keys.AUDIT])
+
 
 def check(entry: AuditEntry) -> AuditEntry:
     """Return an entry. Raises FrontierError if its command was refused."""

@@ -152,7 +152,7 @@ def ended(view: View, number: int) -> dict[int, AuditEntry]:
 
 def needed(view: View) -> Iterator[Needed]:
     """Yield what commands that can be undone have kept, the newest first. O(audit)."""
-    begun = meta.read_begun(view.txn, view.db[keys.META])
+    begun, own = meta.read_begun(view.txn, view.db[keys.META]), 0
     done: set[int] = set()
     tried: set[int] = set()
     if begun is not None:
@@ -160,9 +160,11 @@ def needed(view: View) -> Iterator[Needed]:
         if command.op in ENDING:
             tried.add(int(command.args["id"]))
         if (found := kept(progress.effect)) is not None:
+            own = found.number
             yield Needed(0, found, True)
     for entry in view.newest_commands():
         if entry.command in ENDING:
             (tried if entry.error else done).add(int(entry.args["id"]))
-        if entry.id not in done and (found := kept(entry.effect)) is not None:
+        found = None if entry.id in done else kept(entry.effect)
+        if found is not None and found.number != own:  # else it is of the entry that the command in progress continues
             yield Needed(entry.id, found, entry.id not in tried)

@@ -58,6 +58,7 @@ class _Arguments(TypedDict, total=False):
     in_place: bool
     survey: dict[str, Any]
     promised: dict[str, Any]
+    continues: int
 
 
 LARGEST = 16 << 20

@@ -123,10 +123,10 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "undo": frozenset(("id", "force", "then")),
     "discard": frozenset(("id",)),
     "delete": frozenset(("queue", "pattern", "match", "states", "dry_run", "for_good", "timeless")),
-    "forget": frozenset(("uris", "match", "pattern", "for_good", "timeless")),
-    "schedule": frozenset(("uris", "revived", "upto", "in_place")),
-    "mark_seen": frozenset(("uris", "charge")),
-    "bury": frozenset(("uris", "reasons")),
+    "forget": frozenset(("uris", "match", "pattern", "for_good", "timeless", "continues")),
+    "schedule": frozenset(("uris", "revived", "upto", "in_place", "continues")),
+    "mark_seen": frozenset(("uris", "charge", "continues")),
+    "bury": frozenset(("uris", "reasons", "continues")),
     "replay": frozenset(("ids", "queue", "match", "why", "timeless")),
     "drop": frozenset(("ids", "queue", "match", "why", "for_good", "timeless")),
     "retire": _OF_QUEUES,
@@ -141,6 +141,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
 """The arguments that each command takes; for a revival, the lines of the log that its URIs come from.
 
 `timeless`: patterns have no time limit, so that all replicas do the same. `for_good`: nothing is kept for `undo`.
+`continues`: the audit entry of the same command with other URIs, which is to be that of this one, too.
 """
 
 

@@ -2,7 +2,7 @@
 
 A command that is not done after one step is stored with its progress, in the transaction of each step, so that it
 continues from there after a crash. Its audit entry is written at the end. Until then other commands wait, except to
-stop a crawl.
+stop a crawl. What is too much for one command is given in several, each of which continues the entry of the last one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
+from budgetfrontier.storage.removed import ended
 
 STEP = 500  # URIs or dead letters: some milliseconds
 STARTS = 3
 """The number of processes that may die while applying a command before it is abandoned."""
-IN_EFFECT = frozenset(("survey", "promised", "then"))
-"""Arguments that the audit has as a part of the effect."""
+IN_EFFECT = frozenset(("survey", "promised", "then", "continues"))
+"""Arguments that the audit has as a part of the effect, or in the entry itself."""
+OF_PARTS = frozenset(("uris", "reasons", "upto", "continues"))
+"""Arguments in which the parts of one command may differ."""
 OVERTAKING = frozenset(("pause", "terminate"))
 """Commands that do not wait until a long one is done."""
 
@@ -72,6 +75,8 @@ class Runner:
             return job
         if command.op in STEPWISE and not (command.op in PREVIEWS and args.get("dry_run")):
             job.progress = STEPWISE[command.op].start(args)
+            if (continued := self._continued(begun)) is not None:
+                job.progress.effect = continued.effect
             self._go_on(job, now)
         else:
             self._at_once(job, now)
@@ -180,8 +185,26 @@ class Runner:
         job.entry = AuditEntry(
             0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number, line=begun.line
         )
-        if begun.number or not (begun.op in PREVIEWS and begun.args.get("dry_run")):
+        if effect and (continued := self._continued(begun)) is not None:
+            job.entry.id, job.entry.when = continued.id, continued.when
+            job.entry.args = args | {"uris": continued.args["uris"] + len(begun.args["uris"])}
+            kernel.tables.audit.replace(job.entry)
+        elif begun.number or not (begun.op in PREVIEWS and begun.args.get("dry_run")):
             kernel.tables.audit.record(job.entry)
+
+    def _continued(self, begun: StartedCommand) -> AuditEntry | None:
+        """Return the audit entry that a command continues; None if it is to have one of its own.
+
+        That is so if the entry is not that of another part of the same command, or was undone since.
+        """
+        number, view = begun.args.get("continues"), self._kernel.tables.env.view()
+        entry = None if number is None else view.audit_entry(number)
+        if entry is None or entry.error or ended(view, entry.id).get(entry.id):
+            return None
+        args = {name: value for name, value in begun.args.items() if name not in OF_PARTS}
+        given = {name: value for name, value in entry.args.items() if name not in OF_PARTS}
+        same = (entry.command, entry.who, entry.reason, given) == (begun.op, begun.who, begun.reason, args)
+        return entry if same and "uris" in entry.args else None
 
 
 def _failed_halfway(error: PolicyError) -> PolicyError:

@@ -19,8 +19,10 @@ from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import CrawlOperator
+    from budgetfrontier.storage.records import AuditEntry
     from budgetfrontier.storage.view import View
 
+_COUNTED = ("forgotten", "waiting", "unknown")
 AT_A_TIME = 20_000
 """URLs of one command."""
 
@@ -62,16 +64,20 @@ def forget(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if why := objection_to_forgetting(operator.settings.frontier.duplicates):
         raise FrontierError(why)
     effect, code, keeps = Counter[str](), OK, operator.settings.frontier.keep_urls
+    last: AuditEntry | None = None
     for details in _details(args, operator, effect):
         if args.dry_run:
             effect.update(operator.dry_run("forget", details))
             continue
-        applied, failed = give(args, operator, "forget", details | for_good.details(args))
+        continues = {} if last is None else {"continues": last.id}
+        applied, failed = give(args, operator, "forget", details | for_good.details(args) | continues)
         code = max(code, failed)
         if applied.entry is not None:
-            found = applied.entry.effect
-            effect.update({name: found[name] for name in ("forgotten", "waiting", "unknown")})
-            for_good.note_kept(operator, applied.entry)
+            found, before = applied.entry, last.effect if last and last.id == applied.entry.id else {}
+            effect.update({name: found.effect[name] - before.get(name, 0) for name in _COUNTED})
+            last = applied.entry
+    if last is not None:
+        for_good.note_kept(operator, last)
     if args.match and not effect.total():
         note(f"{args.match} matches no URL {'that is kept' if keeps else f'in {log_of(args)}'}")
     say(f"{'would forget' if args.dry_run else 'forgot'} {forgotten(effect)}")

@@ -146,7 +146,7 @@ def run(args: argparse.Namespace, cluster: ClusterOperator | None = None) -> int
             refuse_if_terminated(operator, "schedule")
     totals = ImportTotals()
     for number, source in enumerate(args.sources):
-        result = SourceResult(without_password(source))
+        result = SourceResult(without_password(source), Counts(entries=totals.counts.entries))
         try:
             _import_source(args, source, result, cluster)
         except (Exception, KeyboardInterrupt):
@@ -213,6 +213,7 @@ def _import_source(
             if first:  # their adjustments come before them
                 rest = [*first, *records]
                 result.adjusted = seeds.apply(args)
+                result.counts.entries.clear()  # the audit has what follows behind them
                 _submit(args, iter(rest), result, cluster)
             if first and result.counts.tally.full:
                 note(_FULL)

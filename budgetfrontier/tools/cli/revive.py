@@ -86,13 +86,15 @@ def revive(args: argparse.Namespace) -> None:
         say(f"would revive {counted(sum(1 for _ in lines), 'URI')}")
         note("dry run: nothing was changed")
         return
-    tally, to_tally = Tally(), converter(Tally)
+    tally, to_tally, effects = Tally(), converter(Tally), dict[int, dict[str, Any]]()
     with common.job_operator(args) as operator, noting_continued(operator) as own:
         refuse_if_terminated(operator, "schedule")
         operator.close()  # a process cannot read and write one LMDB environment at once
         for entry in _revived(args, _chunks(lines)):
             own.append(entry.id)
-            tally.add(to_tally(entry.effect))
+            effects[entry.id] = entry.effect
+    for effect in effects.values():
+        tally.add(to_tally(effect))
     left = [text for name, text in refused_in(tally).items() if getattr(tally, name)]
     say(", ".join([f"revived {counted(tally.added, 'URI')}", *left]))
     if not (tally.added + tally.full + tally.invalid) and since and args.since is None:
@@ -155,24 +157,30 @@ def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
 
 
 def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator[AuditEntry]:
-    """Apply each chunk as one atomic command, to the frontier directly or through a running engine's mailbox."""
+    """Apply each chunk as one atomic command, to the frontier directly or through a running engine's mailbox.
+
+    Each continues the audit entry of the one before.
+    """
     from budgetfrontier.engine.commands.mailbox import Command
     from budgetfrontier.engine.frontier import Frontier
     from budgetfrontier.engine.remote import whoami
     from budgetfrontier.errors import FrontierLocked
+    from budgetfrontier.tools.cli.submission import continuing
 
     commands = (_arguments(args.status, chunk) for chunk in chunks)
-    who = args.who or whoami()
+    who, last = args.who or whoami(), None
     try:
         path, program = common.frontier_path(args.job), "budgetfrontier revive"
         frontier = Frontier.open(path, keep_leases=True, program=program, disks=None)
     except FrontierLocked:
         for arguments in commands:
-            yield common.steer(args, "schedule", arguments, patiently=True)
+            last = common.steer(args, "schedule", arguments | continuing(last), patiently=True)
+            yield last
         return
     with frontier:
         for arguments in commands:
-            yield frontier.internals.apply(Command("schedule", arguments, who, args.reason))
+            last = frontier.internals.apply(Command("schedule", arguments | continuing(last), who, args.reason))
+            yield last
 
 
 def _arguments(status: str, chunk: list[Line]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -58,13 +59,20 @@ class Counts:
     unknown: int = 0
     """URIs of commands that have not ended, or were not committed."""
     audit: list[int] = field(default_factory=list)
-    """The ids of the first and the last command in the audit; a crawl in partitions has none of it there."""
+    """The ids of the first and the last entry in the audit; a crawl in partitions has none of it there."""
+    entries: dict[tuple[str, bool], AuditEntry] = field(default_factory=dict)
+    """By command, and whether it charges: the entry of the last one that was counted, which the next one continues."""
 
-    def count(self, op: str, entry: AuditEntry) -> None:
+    def count(self, entry: AuditEntry) -> None:
         """Add the results of a command by its entry in the audit. Raises FrontierError if it was refused."""
         audit.check(entry)
-        self._note([entry.id])
-        self.add(op, _to_tally(entry.effect))
+        kind = entry.command, bool(entry.args.get("charge"))
+        before = self.entries.get(kind)
+        is_new = before is None or before.id != entry.id
+        self.add(entry.command, _added_since({} if before is None or is_new else before.effect, entry.effect))
+        self.entries[kind] = entry
+        if is_new:
+            self._note([entry.id])
 
     def add(self, op: str, tally: Tally) -> None:
         """Add the results of a command. Of one that schedules nothing, the tally has refusals only."""
@@ -98,9 +106,9 @@ def submit(
 ) -> None:
     """Apply URIs to the frontier directly if no process runs it, else through the running engine's mailbox, in chunks.
 
-    Each chunk is a command of its own, with an audit entry that says who gave it and why.
+    Each chunk is a command of its own, which continues the audit entry of the last one.
     """
-    mine = Counts()
+    mine = Counts(entries=counts.entries)
     with common.job_operator(args) as operator, noting_continued(operator) as own:
         operator.close()  # a process cannot read and write one LMDB environment at once
         try:
@@ -116,48 +124,79 @@ def _submit(
     commands = ((len(chunk), _arguments(op, chunk, charge=charge, in_place=args.force)) for chunk in _chunks(records))
     opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import", disks=None)
     with contextlib.suppress(FrontierLocked), opened() as frontier:
-        _apply(frontier, args, path, op, commands, counts)
+        _apply(frontier, args, path, op, commands, counts, counts.entries.get((op, charge)))
     for size, details in commands:
         counts.unknown = size
-        entry = common.steer(args, op, details, patiently=True)
+        last = counts.entries.get((op, charge))
+        entry = common.steer(args, op, details | continuing(last), patiently=True)
         counts.unknown = 0
-        counts.count(op, entry)
+        counts.count(entry)
 
 
 def _apply(
-    frontier: Frontier, args: argparse.Namespace, path: Path, op: str, commands: Iterable[_Sized], counts: Counts
+    frontier: Frontier,
+    args: argparse.Namespace,
+    path: Path,
+    op: str,
+    commands: Iterable[_Sized],
+    counts: Counts,
+    last: AuditEntry | None,
 ) -> None:
-    """Apply commands; count those that are committed, since an error in one takes the others back."""
+    """Apply commands that continue an entry; count those that are committed, since an error takes the others back."""
     who, committed_at = args.who or whoami(), time.monotonic()
     done: list[tuple[int, AuditEntry]] = []
     try:
         for size, details in commands:
             counts.unknown += size
-            entry = frontier.internals.apply(Command(op, details, who, args.reason))
+            entry = frontier.internals.apply(Command(op, details | continuing(last), who, args.reason))
             if entry.error is None:
+                last = entry
                 done.append((size, entry))
             else:
                 counts.unknown -= size
                 audit.check(entry)
             if time.monotonic() - committed_at >= COMMIT_EVERY:
                 frontier.commit()
-                _count_committed(op, done, counts)
+                _count_committed(done, counts)
                 committed_at = time.monotonic()
         frontier.commit()
-        _count_committed(op, done, counts)
+        _count_committed(done, counts)
     except BaseException:
         with contextlib.suppress(FrontierError, OSError):  # it is closed if the error was its own
             frontier.commit()
         with contextlib.suppress(FrontierError, OSError), Reader(path) as reader:
-            _count_committed(op, [one for one in done if reader.audit_entry(one[1].id) == one[1]], counts)
+            _count_committed([one for one in done if _is_committed(reader, one[1])], counts)
         raise
 
 
-def _count_committed(op: str, done: list[tuple[int, AuditEntry]], counts: Counts) -> None:
+def continuing(last: AuditEntry | None) -> dict[str, int]:
+    """Return the argument by which a command continues the audit entry of the last one, if there was one."""
+    return {} if last is None else {"continues": last.id}
+
+
+def _added_since(before: dict[str, Any], effect: dict[str, Any]) -> Tally:
+    """Return what a command has added to the effect of the entry that it continues."""
+    was, found = _to_tally(before), _to_tally(effect)
+    return Tally(
+        added=found.added - was.added,
+        duplicate=found.duplicate - was.duplicate,
+        full=found.full - was.full,
+        invalid=found.invalid - was.invalid,
+        reasons=dict(Counter(found.reasons) - Counter(was.reasons)),
+    )
+
+
+def _is_committed(reader: Reader, entry: AuditEntry) -> bool:
+    """Return whether an entry, or one that has continued it, is in the audit as of the last commit."""
+    found = reader.audit_entry(entry.id)
+    return found is not None and found.when == entry.when and found.args["uris"] >= entry.args["uris"]
+
+
+def _count_committed(done: list[tuple[int, AuditEntry]], counts: Counts) -> None:
     """Count commands, and empty the list of them."""
     for size, entry in done:
         counts.unknown -= size
-        counts.count(op, entry)
+        counts.count(entry)
     done.clear()
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from budgetfrontier import CrawlUri, Frontier, Settings
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier, Reader, Settings
+from budgetfrontier.tools.cli import forget
 from tests.tools.cli.conftest import Cli
 
 LINE = "2027-01-01T00:00:00.000Z {status} 10 {url} {hops} - text/html #1 1 - - -\n"
@@ -69,3 +72,23 @@ def test_a_frontier_that_keeps_its_urls_is_asked(cli: Cli, tmp_path: Path) -> No
         cli("forget", job, "http://a.test/0", "http://a.test/1").out
         == "forgot 0 URLs, and not 1 that wait; 1 was not known\n"
     )
+
+
+def test_one_command_has_one_entry_however_many_urls_its_log_has(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forget, "AT_A_TIME", 2)
+    job, log = tmp_path / "job", tmp_path / "crawl.log"
+    with Frontier.open(job / "frontier") as f:
+        f.schedule_many(CrawlUri(f"http://a.test/{n}") for n in range(6))
+        f.delete(queue="a.test", for_good=True)
+        f.schedule(CrawlUri("http://a.test/5", force=True))
+    log.write_text("".join(LINE.format(status=200, url=f"http://a.test/{n}", hops="L") for n in range(8)))
+    told = cli("forget", job, "--match", "*", "--log", log)
+    assert told.out == "forgot 5 URLs, and not 1 that wait; 2 were not known\n"
+    assert told.err.count("to take it back: ") == 1
+    with Reader(job / "frontier") as reader:
+        entry = reader.audit()[-1]
+    assert (entry.id, entry.effect["forgotten"], entry.args["uris"]) == (2, 5, 7)
+    assert cli("undo", job, 2).out == "undone 2, forget: 5 URLs known again\n"
+    assert cli("verify", job).code == 0

@@ -86,15 +86,35 @@ def test_import_says_which_limit_leaves_no_room(tmp_path: Path, cli: Cli) -> Non
 
 
 def test_import_is_audited_with_who_and_why(job: Path, cli: Cli) -> None:
-    assert cli("import", job, "http://new.test/", "http://new.test/", "--who", "bob", "--reason", "wanted").code == 0
+    told = cli("import", job, "http://new.test/", "http://new.test/", "--who", "bob", "--reason", "wanted")
+    assert told.out == "added 1, duplicate 1, full 0, invalid 0\n"
     assert cli("import", job, "http://other.test/", "--seen", "--who", "eve").code == 0
     with Reader(job / "frontier") as reader:
         entries = reader.audit()[1:]
     assert [(e.command, e.args["uris"], e.effect["added"], e.who, e.reason) for e in entries] == [
-        ("schedule", 1, 1, "bob", "wanted"),
-        ("schedule", 1, 0, "bob", "wanted"),
+        ("schedule", 2, 1, "bob", "wanted"),
         ("mark_seen", 1, 1, "eve", ""),
     ]
+
+
+def test_one_import_has_one_entry_in_the_audit_whatever_its_size(
+    job: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "CHUNK", 2)
+    cli("pause", job)
+    with Reader(job / "frontier") as reader:
+        before = len(reader.audit())
+    listed, other = tmp_path / "some.txt", tmp_path / "others.txt"
+    listed.write_text("".join(f"http://new.test/{n}\n" for n in range(9)))
+    other.write_text("http://new.test/1\nmailto:a\nhttp://new.test/10\n")
+    told = json.loads(cli("import", job, other, listed, "http://new.test/11", "--format", "json").out)
+    assert (told["added"], told["duplicate"], told["invalid"], told["reasons"]) == (11, 1, 1, {"scheme": 1})
+    with Reader(job / "frontier") as reader:
+        (entry,) = reader.audit()[before:]
+    assert (entry.id, entry.args, entry.effect["added"]) == (told["audit"][0], {"uris": 12}, 11)
+    cli("import", job, "http://new.test/12")
+    with Reader(job / "frontier") as reader:
+        assert len(reader.audit()) == before + 2
 
 
 def test_import_into_a_terminated_crawl_is_refused(job: Path, cli: Cli) -> None:
