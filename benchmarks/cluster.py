@@ -1,37 +1,46 @@
 """A crawl in partitions on a real broker: `python -m benchmarks.cluster BROKERS` measures one worker, and take-overs.
 
 Start a broker first: `python -m tests.bus.kafka_server FOLDER 19092`. Figures are for each second of processor time of
-the worker's process, both of its threads and librdkafka's included; the engine alone is measured by that of this
-process. URIs are those that workers send each other: with the page that they were found on. The logs are filled before
-a worker starts, so that it catches up.
+the worker's process, both of its threads and librdkafka's included; those of the engine alone, and of owners and copies
+without a broker, for that of this process. URIs are those that workers send each other: with the page that they were
+found on. The logs are filled before a worker starts, so that it catches up. The bytes that the log has on a broker are
+told if lz4 is there, which is no dependency: `pip install lz4`.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from benchmarks import script
+from benchmarks.streams import Pages
 from budgetfrontier import CrawlUri, Frontier, Settings
+from budgetfrontier.bus.interface import Received
 from budgetfrontier.bus.kafka import connect
-from budgetfrontier.cluster import entries
+from budgetfrontier.cluster import entries, state
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.entries import Called, Claimed, Found
+from budgetfrontier.cluster.entries import Changes, Claimed, Found, Told
 from budgetfrontier.cluster.kafka import KafkaDirectory, Place
-from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.cluster.routing import Router
+from budgetfrontier.cluster.state import LogPlace
 from budgetfrontier.cluster.worker import log_stream
 from budgetfrontier.core.model import Finish
+from budgetfrontier.rules.run_history import WORKER
+from budgetfrontier.storage import meta
 
 URIS = 1_000_000
 HOSTS = 2000
+SITES = 1000
+TOGETHER = (1, 16)
 BATCH = 500
 PARTITIONS = 8
 CALLS = 100
@@ -58,24 +67,98 @@ def engine(count: int, room: Path) -> float:
         return count / (time.process_time() - began)
 
 
-def partition(count: int, room: Path, batch: int = BATCH) -> tuple[float, float]:
-    """Return the URIs that a partition applies in a second of processor time, and the bytes of each in its log.
+class Owner:
+    """The owner of a partition without a broker: what it changes are entries of a log, which is a list."""
 
-    Entries have `batch` URIs each; it is committed after every 50,000.
-    """
-    log = [entries.encode(Claimed("one", b"1", Settings.from_dict(SETTINGS).to_dict()), crawl="c", time=1.0)]
-    given: list[Any] = list(uris(count))
-    for start in range(0, count, batch):
-        log.append(entries.encode(Found(1, (start, 0), given[start : start + batch]), crawl="c", time=1.0))
-    one = Partition(room / f"partition-{batch}", "c", 0, PARTITIONS)
+    def __init__(self, folder: Path) -> None:
+        self.frontier = Frontier.open(
+            folder / "frontier", Settings.from_dict(SETTINGS), keep_leases=True, program=WORKER, partition=0
+        )
+        self._log = self.frontier.internals.changelog
+        self._log.write(meta.PLACE, state.encode(LogPlace("c", 0, PARTITIONS)))
+        self.entries = [entries.encode(Claimed("one", b"1"), crawl="c")]
+        self._number = 0
+
+    def append(self) -> None:
+        """Append what has changed to the log; commit when it is time."""
+        self._number += 1
+        changes = Changes(self._log.take() or b"", [])
+        self.entries += entries.encode_changes(changes, epoch=0, number=self._number, crawl="c")
+        if self._log.is_full:
+            self._log.commit()
+
+    def close(self) -> None:
+        """Commit, and close the frontier."""
+        self._log.commit()
+        self.frontier.close()
+
+
+def owner(count: int, room: Path, batch: int = BATCH) -> tuple[Owner, float]:
+    """Return an owner that has applied URIs in calls of `batch`, and how many it does in a second of processor time."""
+    one, given = Owner(room / f"owner-{batch}"), list(uris(count))
     began = time.process_time()
-    while one.state.position < len(log):
-        end = one.state.position + 50_000 // batch
-        one.apply([*enumerate(log[one.state.position : end], one.state.position)])
-        one.commit()
+    for start in range(0, count, batch):
+        one.frontier.schedule_many(given[start : start + batch])
+        one.append()
     used = time.process_time() - began
     one.close()
-    return count / used, sum(map(len, log)) / count
+    return one, count / used
+
+
+def replay(log: list[bytes], room: Path) -> float:
+    """Return the seconds of processor time in which a copy writes the rows of a log."""
+    copy = PartitionCopy(room / "copy", "c", 0, PARTITIONS)
+    read = [Received(0, offset, data, 1.0) for offset, data in enumerate(log)]
+    began = time.process_time()
+    for start in range(0, len(read), 512):
+        copy.apply(read[start : start + 512])
+    copy.commit()
+    used = time.process_time() - began
+    copy.close()
+    shutil.rmtree(room / "copy")
+    return used
+
+
+def pages(count: int, room: Path, together: int) -> dict[str, float]:
+    """Return what a page costs: its lease, its end and 50 links, half of them known, in calls for so many pages.
+
+    Bytes are those of its entries, each compressed by itself, which is the worst case: a producer does so with those of
+    a millisecond.
+    """
+    web, one = Pages(SITES), Owner(room / f"pages-{together}")
+    one.frontier.schedule_many(web.seeds())
+    one.append()
+    first, worked = len(one.entries), 0.0
+    for _ in range(0, count, together):
+        began = time.process_time()
+        leases = one.frontier.lease(together)
+        one.append()
+        worked += time.process_time() - began
+        ends = [
+            Finish(
+                lease,
+                fetch_seconds=0.2,
+                size=50_000,
+                discovered=[CrawlUri(url, via=lease.uri.url, hops="L") for url in web.page()],
+            )
+            for lease in leases
+        ]
+        began = time.process_time()
+        one.frontier.finish_many(ends)
+        one.append()
+        worked += time.process_time() - began
+    one.close()
+    log = one.entries[first:]
+    figures = {
+        "us of its owner": 1e6 * worked / count,
+        "us of a copy": 1e6 * replay(one.entries, room) / count,
+        "bytes of log": sum(map(len, log)) / count,
+    }
+    with suppress(ImportError):
+        from lz4.frame import compress
+
+        figures["bytes of log by LZ4"] = sum(len(compress(entry)) for entry in log) / count
+    return figures
 
 
 class Crawl:
@@ -129,8 +212,8 @@ class Crawl:
         producer.close()
 
     def _send(self, producer: Any, number: int, place: int, batch: list[Any]) -> None:
-        found = Found((number + 1) % PARTITIONS, (place, 0), list(batch))
-        producer.send(entries.encode(found, crawl=self.place.crawl, time=time.time()), partition=number)
+        told = Told((number + 1) % PARTITIONS, (place, 0), Found(list(batch)))
+        producer.send(entries.encode(told, crawl=self.place.crawl), partition=number)
         batch.clear()
 
 
@@ -190,14 +273,19 @@ def main() -> None:
     name = f"bench{int(time.time())}"
     with script.temporary("cluster", options.folder) as room:
         alone = max(engine(count // 4, room / str(turn)) for turn in range(2))
-        applied, size = partition(count // 4, room)
+        together, applied = owner(count // 4, room)
+        alone_each, one_by_one = owner(count // 40, room, batch=1)
         figures = {
             "engine alone: links for each second of processor time": alone,
-            "a partition without a broker, the same": applied,
-            "a partition without a broker, with one link in each entry": partition(count // 4, room, batch=1)[0],
-            "bytes of a link in the log": size,
-            "bytes of a lease and its end in the log": _bytes_of_calls(),
+            "an owner without a broker, the same": applied,
+            "an owner without a broker, with one link in each entry": one_by_one,
+            "a copy without a broker, the same": count // 4 / replay(together.entries, room),
+            "bytes of a link in the log": sum(map(len, together.entries)) / (count // 4),
+            "bytes of a link in an entry of its own": sum(map(len, alone_each.entries)) / (count // 40),
         }
+        for number in TOGETHER:
+            for what, figure in pages(count // 250, room, number).items():
+                figures[f"a page of {number} in a call: {what}"] = figure
         for what, figure in catch_up(Crawl(options.brokers, name, room), count).items():
             figures[f"a worker: {what}"] = figure
         figures["take-over of 4 partitions, seconds: SIGTERM"] = take_over(
@@ -211,15 +299,6 @@ def main() -> None:
     record = script.record(about, figures=figures)
     results = options.results or script.RESULTS
     script.write("cluster", "A crawl in partitions", ["\n".join(rows), script.facts(about)], record, results)
-
-
-def _bytes_of_calls() -> float:
-    """Return the bytes in the log of a lease and its end, in calls for as many as here."""
-    from budgetfrontier.core import protocol
-
-    wanted = Called(1, 1, protocol.LEASE.name, protocol.encode(protocol.Wanted(IN_A_CALL)))
-    ended = Called(1, 2, protocol.FINISH_MANY.name, protocol.encode([1 << 40] * IN_A_CALL))
-    return sum(len(entries.encode(body, crawl="crawl", time=time.time())) for body in (wanted, ended)) / IN_A_CALL
 
 
 if __name__ == "__main__":

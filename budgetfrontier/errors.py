@@ -119,6 +119,10 @@ class NewerSchema(FrontierError):
     """This frontier has another schema than that of this budgetfrontier; open it with the version that wrote it."""
 
 
+class NewerChanges(FrontierError):
+    """A log has changes of rows that a newer release has made; read it with that release. Nothing was changed."""
+
+
 class CommandInProgress(FrontierError):
     """The command is being applied, and takes long; `budgetfrontier audit JOB` lists it once it is done."""
 

@@ -79,7 +79,7 @@ class DeadLetters:
 
     def reject(self, message: Received, source: Stream, reason: str) -> None:
         """Make a dead letter of a message. Raises BusError if the bus takes none."""
-        partition, offset, data = message
+        partition, offset, data = message.partition, message.offset, message.data
         reason = reason[:MAX_REASON]
         letter = RejectedMessage(source.name, partition, offset, reason, time.time(), len(data), data[:MAX_DATA])
         self._producer.send(_encode(letter))

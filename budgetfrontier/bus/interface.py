@@ -57,6 +57,8 @@ class Received(NamedTuple):
     partition: int
     offset: int
     data: bytes
+    time: float = 0.0
+    """When the broker has appended it (epoch seconds); 0.0: the transport does not say."""
 
 
 class Producer(Protocol):

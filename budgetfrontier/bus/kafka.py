@@ -248,7 +248,8 @@ class KafkaConsumer:
                     if error.fatal() or error.code() in REFUSED:
                         raise error_of(confluent_kafka.KafkaException(error))
                     continue  # it passes by itself, when brokers are back
-                received.append(Received(message.partition(), message.offset(), message.value() or b""))
+                data, appended = message.value() or b"", message.timestamp()[1] / 1000
+                received.append(Received(message.partition(), message.offset(), data, appended))
         for message in received:
             self._positions[message.partition] = message.offset + 1
         return received

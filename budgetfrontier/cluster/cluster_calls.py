@@ -10,7 +10,6 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from budgetfrontier.cluster import partition_progress
-from budgetfrontier.cluster.partition import partition_of_lease
 from budgetfrontier.cluster.partition_progress import PartitionProgress
 from budgetfrontier.cluster.partition_router import PATIENCE, PAUSE, PartitionRouter
 from budgetfrontier.cluster.routing import Router, partition_of_queue
@@ -26,6 +25,7 @@ from budgetfrontier.remote.link import decode_settings
 from budgetfrontier.rules.admission_limits import MAXSIZE
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.schema import Override
+from budgetfrontier.storage.keys import partition_of_lease
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -1,23 +1,27 @@
-"""The entries of a partition's log: everything that changes its frontier, in order, as MessagePack.
+"""The entries of a partition's log, as MessagePack: claims, changes of rows, and what others ask of its owner.
 
-A partition is a state machine: the same entries give the same frontier in any process. So an entry contains all its
-data, the time included, and the owner of a partition applies its own calls only when it reads them in the log.
+The owner of a partition applies calls and requests, and appends the rows that they have changed. All others write these
+rows and nothing else: they call no policy, and read no clock, so that any release has the same tables after an entry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from budgetfrontier.cluster.quota_slices import Amounts, Want
+from budgetfrontier.core import protocol
 from budgetfrontier.core.protocol import Uri
 from budgetfrontier.errors import FrontierError
 
 VERSION: Final = 1
 """The version of entries: one of another version ends the worker."""
 LONGEST: Final = 16 << 20
-"""Bytes of an entry."""
+"""Bytes of an entry that the topic takes."""
+PIECE: Final = protocol.MOST_BYTES
+"""Bytes of changes in one entry: more of them are several entries."""
 
 
 class BadEntry(FrontierError):
@@ -29,40 +33,57 @@ class NewerEntry(FrontierError):
 
 
 class Claimed(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """A worker takes the partition over. The offset of this entry is the epoch of its calls; earlier ones end.
-
-    `settings` are those of the crawl, as plain data: they are in force from here on.
-    """
+    """A worker takes the partition over. The offset of this entry is the epoch of its changes; earlier ones end."""
 
     worker: str
     nonce: bytes
-    settings: dict[str, Any]
     log: str = ""
     """The identity of the log, if the bus has any: that of the topic."""
 
 
-class Called(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """A call of a client, which the owner of the partition has taken: an RPC of `protocol` and its arguments.
+class Changed(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A piece of the changes that the owner has made; it counts if no later claim than its epoch comes before it.
 
-    It has no effect if another worker has claimed the partition before it.
+    `number` counts the changes of an epoch, from 1 on; the last piece of each has `is_last`.
     """
 
     epoch: int
     number: int
-    method: str
-    arguments: bytes
+    is_last: bool
+    piece: bytes
 
 
 class Found(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """URIs found in another partition. `origin`, the offset and the part there, identifies repeats."""
+    """URIs found in another partition."""
 
-    source: int
-    origin: tuple[int, int]
     uris: list[Uri]
 
 
+class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A partition's return to the treasurer, and its request, which replaces the one before.
+
+    `limits`: which of the totals it keeps.
+    """
+
+    returned: Amounts
+    want: Want | None
+    limits: tuple[bool, bool]
+
+
+class SliceGranted(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """The treasurer grants a partition another slice of the totals."""
+
+    amounts: Amounts
+
+
+class SliceRecalled(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """The treasurer recalls the unused rest of a slice; `everything`: all but that of URIs out, with an answer."""
+
+    everything: bool
+
+
 class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """A command of an operator to all partitions; each applies it once, however often it is in the log."""
+    """A command of an operator to one partition, or from the treasurer: it is applied once, however often it comes."""
 
     command: bytes
     name: str
@@ -93,78 +114,64 @@ class Given(msgspec.Struct, array_like=True, tag=True, frozen=True):
         }
 
 
-class Ticked(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """A tick of a partition with work of its own: expired leases end, and long commands take a step.
-
-    Its effect does not depend on the worker that appends it; the owner's ticks advance the time.
-    """
-
-    epoch: int = -1
+Message = Found | SliceWanted | SliceGranted | SliceRecalled | Steered
+"""A message of one partition to another: a part of its changes until it is in the other's log."""
 
 
-class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """A partition's return to the treasurer, and its request, which replaces the one before.
-
-    `limits`: which of the totals it keeps.
-    """
+class Told(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A message of another partition, `source`; `origin`, the offset of its changes there and its place, is unique."""
 
     source: int
     origin: tuple[int, int]
-    returned: Amounts
-    want: Want | None
-    limits: tuple[bool, bool]
+    message: Message
 
 
-class SliceGranted(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """The treasurer grants a partition another slice of the totals."""
-
-    source: int
-    origin: tuple[int, int]
-    amounts: Amounts
+Request = Steered | Given | Told
+"""An entry that its partition's owner applies when it reads it."""
+Body = Claimed | Changed | Request
 
 
-class SliceRecalled(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """The treasurer recalls the unused rest of a slice; `everything`: all but that of URIs out, with an answer."""
+class Changes(msgspec.Struct, array_like=True, frozen=True):
+    """The rows that an owner has changed (`Changelog.take`), and its encoded messages, each with its partition."""
 
-    source: int
-    origin: tuple[int, int]
-    everything: bool
-
-
-class Sent(msgspec.Struct, array_like=True, tag=True, frozen=True):
-    """The treasurer sends a command that was given to several partitions to one of them."""
-
-    source: int
-    origin: tuple[int, int]
-    steered: Steered
-
-
-Told = Found | SliceWanted | SliceGranted | SliceRecalled | Sent
-"""An entry in which one partition tells another something. `source` and `origin` are as in `Found`."""
-Body = Claimed | Called | Steered | Given | Ticked | Told
+    rows: bytes
+    messages: list[tuple[int, msgspec.Raw]]
 
 
 class LogEntry(msgspec.Struct, array_like=True, frozen=True):
-    """An entry: its version, its crawl, the time at which it was written (epoch seconds), and its body."""
+    """An entry: its version, its crawl, and its body."""
 
     version: int
     crawl: str
-    time: float
     body: msgspec.Raw
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_entry: Final = msgspec.msgpack.Decoder(LogEntry).decode
 _decode_body: Final = msgspec.msgpack.Decoder(Body).decode
+_decode_changes: Final = msgspec.msgpack.Decoder(Changes).decode
 
 
-def encode(body: Body, *, crawl: str, time: float) -> bytes:
+def encode(body: Body, *, crawl: str) -> bytes:
     """Return an entry as it is in the log."""
-    return _encode((VERSION, crawl, time, body))
+    return _encode((VERSION, crawl, body))
 
 
-def decode(data: bytes, *, crawl: str) -> tuple[float, Body]:
-    """Return the time and the body of an entry. Raises BadEntry, and NewerEntry."""
+def encode_message(message: Message) -> msgspec.Raw:
+    """Return a message as it is among changes, and in a `Told`."""
+    return msgspec.Raw(_encode(message))
+
+
+def encode_changes(changes: Changes, *, epoch: int, number: int, crawl: str) -> Iterator[bytes]:
+    """Yield the entries with some changes: one, unless they are large."""
+    data = _encode(changes)
+    for start in range(0, len(data), PIECE):
+        is_last = start + PIECE >= len(data)
+        yield encode(Changed(epoch, number, is_last, data[start : start + PIECE]), crawl=crawl)
+
+
+def decode(data: bytes, *, crawl: str) -> Body:
+    """Return the body of an entry. Raises BadEntry, and NewerEntry."""
     try:
         entry = _decode_entry(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
@@ -177,6 +184,14 @@ def decode(data: bytes, *, crawl: str) -> tuple[float, Body]:
     if entry.crawl != crawl:
         raise BadEntry(f"an entry of the crawl {entry.crawl[:100]!r}: give each crawl a name of its own")
     try:
-        return entry.time, _decode_body(entry.body)
+        return _decode_body(entry.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise BadEntry(f"an entry that cannot be read: {e}") from None
+
+
+def decode_changes(pieces: Sequence[bytes]) -> Changes:
+    """Return the changes in the pieces of some entries. Raises BadEntry."""
+    try:
+        return _decode_changes(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise BadEntry(f"changes that cannot be read: {e}") from None

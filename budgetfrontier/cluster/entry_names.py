@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.cluster.state import KnownCommands
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.records import AuditEntry
 
@@ -55,9 +55,9 @@ def read_name(text: str) -> bytes | tuple[int, int]:
 class EntryNames:
     """The names of the entries of one partition."""
 
-    def __init__(self, state: PartitionState) -> None:
-        self._partition = state.partition
-        commands = state.entries()
+    def __init__(self, partition: int, known: KnownCommands) -> None:
+        self._partition = partition
+        commands = known.entries()
         self._commands = {number: command for command, number in commands.items() if number is not None}
 
     def __repr__(self) -> str:
@@ -75,7 +75,6 @@ class EntryNames:
     def entry(self, entry: AuditEntry) -> AuditEntry:
         """Return an entry with other entries by their names."""
         args = self._named(entry.args, "id") if entry.command in ("withdraw", "undo", "discard") else entry.args
-        args = {name: value for name, value in args.items() if name != "timeless"}
         if isinstance(args.get("ids"), list):  # of dead letters
             args["ids"] = [f"{self._partition}/{number}" for number in args["ids"]]
         error = None if entry.error is None else self.text(entry.error)

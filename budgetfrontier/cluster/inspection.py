@@ -17,6 +17,7 @@ import msgspec
 
 from budgetfrontier.cluster import state
 from budgetfrontier.cluster.entry_names import EntryNames, read_name
+from budgetfrontier.cluster.state import KnownCommands, LogPlace
 from budgetfrontier.cluster.summaries import Reported
 from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
@@ -46,7 +47,7 @@ from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.rules.forecasts import Held
 from budgetfrontier.settings.matching import parse_match, unknown_keys
-from budgetfrontier.storage import label_totals, quota_use, seed_list, url_search
+from budgetfrontier.storage import label_totals, meta, quota_use, seed_list, url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
@@ -215,7 +216,7 @@ def explain(reader: Reader, *, target: str, job: str, anywhere: bool = False) ->
 
 def audit(reader: Reader, *, count: int, key: str | None = None) -> list[AuditRow]:
     """Return the newest entries of the audit, or those about a queue, by their names, newest first."""
-    names = EntryNames(_state(reader))
+    names = _names(reader)
     with reader.view() as view:
         covers = None if key is None else audit_filter.coverage(view, key)
         found = (
@@ -233,7 +234,7 @@ def audit(reader: Reader, *, count: int, key: str | None = None) -> list[AuditRo
 
 def adjustments(reader: Reader) -> list[AdjustmentRow]:
     """Return the adjustments in force by their names, in the order in which they apply."""
-    names = EntryNames(_state(reader))
+    names = _names(reader)
     with reader.view() as view:
         return [
             AdjustmentRow(names.name(one.id), one.match, one.set, view.audit_entry(one.id))
@@ -243,11 +244,11 @@ def adjustments(reader: Reader) -> list[AdjustmentRow]:
 
 def applied(reader: Reader, *, command: bytes) -> AppliedCommand:
     """Return the progress of an operator's command as of the last commit."""
-    found = _state(reader)
+    found = _commands(reader)
     number = found.entry_of(command)
     if number is not None:
         entry = reader.audit_entry(number)
-        return AppliedCommand(None if entry is None else EntryNames(found).entry(entry))
+        return AppliedCommand(None if entry is None else _names(reader).entry(entry))
     begun = reader.in_progress() if found.job == command else None
     return AppliedCommand(None, None if begun is None else begun[1].effect)
 
@@ -260,7 +261,7 @@ def figures(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
 
 def outcomes(reader: Reader, *, names: list[str]) -> dict[str, AdjustmentOutcome]:
     """Return what followed changes of the adjustments, by their names. O(changes * queues)."""
-    entries, known = dict[str, AuditEntry](), _state(reader)
+    entries, known = dict[str, AuditEntry](), _commands(reader)
     with reader.view() as view:
         for name in names:
             command = read_name(name)
@@ -282,11 +283,11 @@ def undo(reader: Reader, *, op: str, entry: bytes | int, force: bool) -> Undoing
 
     O(effect).
     """
-    found = _state(reader)
+    found = _commands(reader)
     number = found.entry_of(entry) if isinstance(entry, bytes) else entry
     if not number:
         return Undoing(None, is_known=False, waits=isinstance(entry, bytes) and found.is_waiting(entry))
-    names = EntryNames(found)
+    names = _names(reader)
     with reader.view() as view:
         try:
             effect = dry_runs.dry_run(view, op, {"id": number, "force": force})
@@ -298,7 +299,7 @@ def undo(reader: Reader, *, op: str, entry: bytes | int, force: bool) -> Undoing
 
 def undo_refusals(reader: Reader, *, names: list[str]) -> dict[str, str]:
     """Return why the undo of audit entries that are here would be refused, by their names; "" where it would not be."""
-    known, wanted, found = EntryNames(_state(reader)), {*names}, dict[str, str]()
+    known, wanted, found = _names(reader), {*names}, dict[str, str]()
     with reader.view() as view:
         in_force = view.adjustments()
         for entry, inverse in islice(inverses(view.newest_commands()), MOST_ROWS):
@@ -445,13 +446,18 @@ def _up_to(rows: Iterable[Any], size: Callable[[Any], int]) -> Iterator[Any]:
         yield row
 
 
-def _state(reader: Reader) -> state.PartitionState:
-    note = reader.note()
-    if note is None:
+def _commands(reader: Reader) -> KnownCommands:
+    row = reader.row(meta.COMMANDS)
+    return KnownCommands() if row is None else state.decode(row, KnownCommands)
+
+
+def _names(reader: Reader) -> EntryNames:
+    row = reader.row(meta.PLACE)
+    if row is None:
         raise FrontierError(f"{reader.path} is no partition of a crawl")
-    return state.decode(note)
+    return EntryNames(state.decode(row, LogPlace).partition, _commands(reader))
 
 
 def _here(reader: Reader, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command with its entry's number in this partition."""
-    return args | {"id": _state(reader).entry_of(args["id"]) or 0} if op == "withdraw" else args
+    return args | {"id": _commands(reader).entry_of(args["id"]) or 0} if op == "withdraw" else args

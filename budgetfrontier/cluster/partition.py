@@ -1,455 +1,382 @@
-"""A partition: a frontier that applies the entries of its log, in order, each exactly once.
+"""A partition with its owner: a frontier that applies calls and requests, and what its log is to say of them.
 
-Nothing else changes it, so that the same entries give the same frontier in any process. It is committed now and then,
-with the position in the log in the same transaction; after a kill, the entries since then are applied again. No
+The owner is ahead of its log: it applies a call, appends the rows that have changed, and answers once it has read them
+back, with no other worker's claim before them. Until then nothing is committed, so that all of it can be thrown away:
+`drop` aborts the open transaction of the tables, and the calls whose replies were held get an error. At most
+`MOST_AHEAD` entries are on their way at a time; calls that come meanwhile are applied together in the next one. No
 threads, no network.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
-from math import inf
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from time import monotonic
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from budgetfrontier.clock import ManualClock
+from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster import entries, state
 from budgetfrontier.cluster.entries import (
-    BadEntry,
-    Called,
+    Changes,
     Claimed,
     Found,
     Given,
-    NewerEntry,
-    Sent,
+    Message,
+    Request,
     SliceRecalled,
     Steered,
-    Ticked,
-    Told,
 )
 from budgetfrontier.cluster.fixed_settings import in_partition, refusal
+from budgetfrontier.cluster.held_replies import HeldReplies
 from budgetfrontier.cluster.link_forwarding import LinkForwarding
-from budgetfrontier.cluster.log_continuity import LogGap, gap
+from budgetfrontier.cluster.log_reading import LogReading, OwnerChanges, ReadEntry
+from budgetfrontier.cluster.message_forwarding import MessageForwarding
 from budgetfrontier.cluster.operator_commands import Commands
+from budgetfrontier.cluster.partition_clock import PartitionClock
 from budgetfrontier.cluster.quota_spending import QuotaSpending
 from budgetfrontier.cluster.routing import Router
-from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.cluster.snapshot_restore import FRONTIER
+from budgetfrontier.cluster.state import LogPlace, QuotaState
 from budgetfrontier.core import protocol
-from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.bulk_finish import is_closed
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError, SettingsError
+from budgetfrontier.errors import NotOwner, SettingsError
 from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.server import frontier_calls
+from budgetfrontier.server.tasks import Done
 from budgetfrontier.settings import Settings
-from budgetfrontier.storage.keys import RANDOM_BITS
+from budgetfrontier.storage import meta
 from budgetfrontier.storage.reader import Reader
 
-_PARTITION_BITS: Final = 12
-_ENTRY_BITS: Final = 24
-_AFTER_FOUND: Final = 1 << 16
-"""More than the entries with URIs that one entry can cause."""
-AHEAD: Final = 5.0
-"""Seconds by which the time of a partition may be ahead of its owner's clock; a claim sets it back if it is by more."""
+COMMIT_EVERY: Final = 0.5
+"""Seconds between two commits."""
+MOST_AHEAD: Final = 2
+"""Entries with changes that may be on their way to the log and back."""
+TOGETHER: Final = 4 << 20
+"""Bytes of calls and requests from which on their changes are appended before more are applied."""
+MOST_WAITING: Final = 16 << 20
+"""Bytes of requests that were read and not applied: more of them are read again."""
+PLACE_EVERY: Final = 64
+"""Entries of the log after which its place is stored, if nothing was asked in them, and nothing committed."""
 EXPIRY: Final = 5.0
 """Seconds after which a partition that may lease nothing more looks again for leases that have expired."""
 
 
-def first_entry(nonce: bytes) -> int:
-    """Return the number added to the offsets of a log in the ids of leases, from the nonce of its first claim."""
-    return int.from_bytes(blake2b(nonce, digest_size=8).digest()) >> 64 - RANDOM_BITS
+class Overtaken(NotOwner):
+    """Another worker has claimed the partition."""
 
 
-def first_lease(partition: int, offset: int) -> int:
-    """Return the id of the first lease that an entry gives: no other entry of the crawl gives it."""
-    return offset << _ENTRY_BITS | partition << _PARTITION_BITS
+class WaitingCall(NamedTuple):
+    """Work for the thread of a partition, and whom to tell its result or its error; the size is in bytes."""
 
-
-def partition_of_lease(lease_id: int) -> int:
-    """Return the partition that has given a lease."""
-    return lease_id >> _PARTITION_BITS & (1 << _ENTRY_BITS - _PARTITION_BITS) - 1
-
-
-class AppliedCall(NamedTuple):
-    """A call of this worker that was applied: its number, and its encoded reply, or the error that it has raised."""
-
-    number: int
-    reply: Any
-    error: Exception | None
-
-
-class Outgoing(NamedTuple):
-    """An entry for the log of a partition, which may be the one that sends it."""
-
-    partition: int
-    body: Told
-
-
-_T = TypeVar("_T")
+    work: Callable[[Partition], Any]
+    done: Done
+    size: int
 
 
 class Partition:
-    """One partition of a crawl, in a folder of its own, open in this thread.
+    """A partition of a crawl, owned by this worker since its claim at the offset `epoch`, open in this thread.
 
-    `apply` takes entries, `commit` makes them durable. `outgoing` has entries for partitions since it was taken last:
-    they have to be in those partitions' logs before `commit` is called, and may then be there twice.
+    `read` takes entries of its log, from `wanted` on; `add` takes calls. Each `step` applies what may be applied, and
+    returns the entries that are to be appended to the log, in order; `forwarding` has those for other logs.
     """
 
     def __init__(
-        self, folder: Path, crawl: str, partition: int, partitions: int, *, suffix_list: str | None = None
+        self,
+        folder: Path,
+        place: LogPlace,
+        epoch: int,
+        settings: Settings,
+        clock: PartitionClock,
+        *,
+        suffix_list: str | None = None,
     ) -> None:
-        """Open the partition as of its last commit; the first claim creates it. Raises what `Frontier.open` raises.
+        """Open the frontier of a copy that has all changes before the claim. Raises what `Frontier.open` raises.
 
+        Raises SettingsError for settings that cannot take the place of those with which the crawl was begun.
         `suffix_list` is the public suffix list of the crawl, if its queue assignment needs one.
         """
-        self.folder = folder
-        self._suffix_list = suffix_list
-        self.number = partition
-        self.outgoing: list[Outgoing] = []
-        self.claims: dict[bytes, int] = {}
-        """The claims that were applied since it was opened: the epoch of each by its nonce."""
-        self.refused: dict[bytes, str] = {}
-        """Those that had no effect, because of their settings: why, by the nonce."""
-        self.ticks = 0
-        """The entries that let it go on by itself, since it was opened."""
-        self.elsewhere = LinkForwarding(partition)
-        self._frontier: Frontier | None = None
-        self._batch: AtomicBatch | None = None
+        self.folder, self.number, self.epoch, self.place = folder, place.partition, epoch, place
+        self.elsewhere = LinkForwarding(place.partition)
+        self.repeated = 0
+        """URIs of other partitions that came again."""
+        self._clock, self._suffix_list = clock, suffix_list
+        self._reading, self._ahead = LogReading(place), LogReading(place, position=epoch + 1, epoch=epoch)
+        """The log from the place on, and from the own claim on, where the own entries are: the latter alone is read
+        while the former has to wait for them."""
+        self._is_ahead = False
+        self.wanted: int | None = place.position
+        """The offset from which the log has to be read now; None: it goes on as it does."""
+        self._calls: deque[WaitingCall] = deque()
+        self._requests: deque[ReadEntry] = deque()
+        self._waiting_bytes = 0
+        self._held = HeldReplies()
+        self._taken = self._read_back = self._committed = 0
+        """The numbers of the changes that were taken, that were read back, and that are in the last commit."""
+        self._next_commit = 0.0
+        self._messages: list[tuple[int, msgspec.Raw]] = []
+        self.forwarding = MessageForwarding(place.partition, place.crawl)
+        self._is_place_due = True
+        """Whether the place is to be stored with the next changes."""
         self._router: Router | None = None
         self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
-        self._clock = ManualClock()
-        self.state = PartitionState(crawl, partition, partitions)
-        self._offset = self._sent = 0
-        """The entry that is applied, and how many messages of the spending it has sent."""
-        self._is_waiting = False
-        self._looked_at = self._committed = 0
-        """The offsets after the last entry in which a first claim was looked for, and after the last commit."""
-        shutil.rmtree(self._new, ignore_errors=True)  # left by a kill during its creation
-        if (self._path / "data.mdb").is_file():
-            with Reader(self._path) as reader:
-                note = reader.note()
-            if note is not None:
-                self.state = _checked(state.decode(note), self.state, folder)
-            self._clock.set(self.state.time)
-            self._committed = self.state.position
-            self._open(None)
-        self.spending = QuotaSpending(self.state, self._send)
-        self._commands = Commands(self.state)
+        settings, path = in_partition(settings), folder / FRONTIER
+        is_new = not (path / "data.mdb").is_file()
+        if not is_new:
+            with Reader(path) as reader:
+                if (reason := refusal(reader.settings, settings)) is not None:
+                    raise SettingsError(reason)
+        self.frontier = Frontier.open(
+            path, settings, clock=clock, keep_leases=True, program=WORKER, partition=self.number,
+            suffix_list=suffix_list if is_new else None,
+        )  # fmt: skip
+        self._log = self.frontier.internals.changelog
+        self._commands = Commands(self.frontier)
+        note = self._log.read(meta.NOTE)
+        quotas = QuotaState() if note is None else state.decode(note, QuotaState)
+        self.spending = QuotaSpending(place, quotas, self._send)
+        self.spending.claimed(self.frontier, is_new=is_new)
 
     def __repr__(self) -> str:
-        return f"<Partition {self.number} of {self.state.crawl!r} at {self.state.position}>"
+        return f"<Partition {self.number} of {self.place.crawl!r} since {self.epoch} at {self.position}>"
 
     @property
-    def _path(self) -> Path:
-        return self.folder / "frontier"
-
-    @property
-    def _new(self) -> Path:
-        return self.folder / "frontier.new"
-
-    @property
-    def frontier(self) -> Frontier:
-        """The frontier, to be read only. There is none before the first claim."""
-        assert self._frontier is not None
-        return self._frontier
-
-    @property
-    def exists(self) -> bool:
-        """Whether the partition was ever claimed."""
-        return self._frontier is not None
+    def position(self) -> int:
+        """The offset of the next entry of the log, as far as it was read in order."""
+        return self._reading.position
 
     @property
     def next_offset(self) -> int:
-        """The offset of the entry that `apply` takes next; once it has found the first claim, that is the first one."""
-        return self._looked_at if self._frontier is None else self.state.position
+        """The offset of the entry that `read` takes next."""
+        return (self._ahead if self._is_ahead else self._reading).position
+
+    def heard(self, partition: int) -> tuple[int, int]:
+        """Return the origin of the last message that has come from a partition; (-1, 0): none has."""
+        return self._log.peers.heard(partition)
+
+    def told(self, partition: int) -> tuple[int, int]:
+        """Return the origin of the last message that was sent to a partition; (-1, 0): none was."""
+        return self.forwarding.told(partition, self._log.peers)
 
     @property
-    def is_commit_due(self) -> bool:
-        """Whether `apply` waits for a commit, or as much is in memory as is usually committed at a time."""
-        return self._batch is not None and (self._batch.full or self._is_waiting)
+    def partitions(self) -> int:
+        """The number of partitions of the crawl."""
+        return self.place.partitions
 
-    def ready_at(self) -> float | None:
-        """Return the time from which something may be leased; None: never, as things stand."""
-        if self._frontier is None:
-            return None
-        now = self._clock.time()
-        if self.spending.is_limited and self.spending.is_waiting(self._frontier):
-            return now + EXPIRY if self._frontier.summary().in_process else None
-        ready_in = self._frontier.next_ready_in()
-        return None if ready_in is None else now + ready_in
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was applied is in the log and on the disk."""
+        return self._committed == self._taken and not self._log.has_changes
 
-    def goes_on_at(self) -> float:
-        """Return the time from which it has something to do by itself, with a `Ticked` entry; infinity: never."""
-        if self._frontier is None:
-            return inf
-        return 0.0 if self._commands.has_work() else self._frontier.internals.goes_on_at()
+    @property
+    def is_stored(self) -> bool:
+        """Whether readers find it on the disk, as this owner has opened it."""
+        return self._committed > 0
+
+    def ready_in(self) -> float | None:
+        """Return the seconds until something may be leased; None: never, as things stand."""
+        if self.spending.is_limited and self.spending.is_waiting(self.frontier):
+            return EXPIRY if self.frontier.summary().in_process else None
+        return self.frontier.next_ready_in()
+
+    # -- calls
+
+    def add(self, call: WaitingCall) -> None:
+        """Let a call be applied, after those before it."""
+        self._calls.append(call)
+
+    def call(self, method: str, arguments: bytes) -> bytes:
+        """Apply a call of a client now; return its encoded reply. A call that is refused changes nothing."""
+        decoded = self._decoders[method](msgspec.Raw(arguments))
+        if method == protocol.LEASE.name:
+            result: Any = self.spending.lease(self.frontier, decoded)
+        else:
+            if method == protocol.FINISH_MANY.name:
+                parts = self.elsewhere.take(decoded, self._routes(), self.frontier.internals.leased)
+                for number, found in parts:
+                    self._send(number, Found(found))
+            result = frontier_calls.CALLS[method](self.frontier, decoded)
+        self.spending.applied(self.frontier, leased=method == protocol.LEASE.name)
+        return protocol.encode(result)
 
     # -- the log
 
-    def apply(
-        self, batch: Sequence[tuple[int, bytes]], *, epoch: int | None = None, begins: int | None = None
-    ) -> list[AppliedCall]:
-        """Apply entries with their offsets; return the results of the calls of an epoch, this worker's.
+    def read(self, batch: Sequence[Received], begins: int | None = None) -> None:
+        """Take entries of the log. Raises Overtaken, LogGap and NewerEntry."""
+        if self.wanted is not None:
+            return  # of before the seek
+        self._clock.observe(batch[-1].time)
+        for entry in (self._ahead if self._is_ahead else self._reading).read(batch, begins):
+            if isinstance(entry.body, Claimed):
+                if entry.offset > self.epoch:
+                    raise Overtaken(f"partition {self.number} was claimed by {entry.body.worker}")
+            elif isinstance(entry.body, OwnerChanges):
+                if entry.body.epoch == self.epoch:
+                    self._read_back = max(self._read_back, entry.body.number)
+                if not self._is_ahead:
+                    self.forwarding.forward(entry.offset, entry.epoch, entry.body.changes)
+            elif not self._is_ahead:
+                if self._waiting_bytes > MOST_WAITING:
+                    self._look_ahead(entry)
+                    return
+                self._requests.append(entry)
+                self._waiting_bytes += entry.size
 
-        Entries that were applied before are passed over, and nothing of those after `next_offset` is: before the
-        first claim, entries are only searched for it, since it has the settings that those before it need. It stops
-        before a claim with other settings or an earlier time, with which the frontier is opened anew, until what was
-        applied before is committed. Offsets may be left out, as those of a transaction's control records are, if the
-        log has all entries from `begins` on. Raises NewerEntry before anything of such an entry is applied, LogGap if
-        entries are missing, and what closes a frontier: then the partition is to be opened again.
-        """
-        applied: list[AppliedCall] = []
-        if self._frontier is None and (not self._find_claim(batch, begins) or batch[0][0] > self.state.position):
-            return applied
-        for offset, data in batch:
-            if offset < self.state.position:
-                continue
-            if offset > self.state.position:
-                self._check_gap(self.state.position, offset, begins)
-            try:
-                time, body = entries.decode(data, crawl=self.state.crawl)
-            except BadEntry:
-                self.state.rejected += 1
-            else:
-                if self._batch is not None and self._opens_anew(offset, time, body):
-                    self._is_waiting = True
-                    break
-                self._apply(offset, time, body, applied if epoch is not None and _is_of(body, epoch) else None)
-            self.state.position = offset + 1
-            if self.is_commit_due:
-                break
-        return applied
-
-    def commit(self) -> None:
-        """Commit the applied entries with the position; without new ones, nothing is written."""
-        if self._frontier is None or self._committed == self.state.position:
-            return
-        batch = self._begun()
-        batch.note = state.encode(self.state)
-        self._batch, self._is_waiting = None, False
-        batch.__exit__(None, None, None)
-        self._committed = self.state.position
-
-    def close(self) -> None:
-        """Close the frontier as of its last commit; entries applied since are dropped, and applied again later."""
-        frontier, self._frontier, self._batch = self._frontier, None, None
-        if frontier is not None:
-            frontier.close()
-
-    def take_outgoing(self) -> list[Outgoing]:
-        """Return the entries for partitions since the last call."""
-        taken, self.outgoing = self.outgoing, []
+    def step(self) -> list[bytes]:
+        """Apply what may be applied; return the entries with the changes of that. Commits when it is time."""
+        if self._is_blocked():
+            if not self._is_ahead and self._reading.position < self._ahead.position:
+                self._look_ahead()
+            self._release()
+            return []
+        if self._is_ahead:
+            self._is_ahead, self._reading = False, self._reading.again()
+            self.wanted = self._reading.position
+        if self._is_commit_due():
+            self._log.commit()
+            self._committed, self._is_place_due = self._taken, True
+            self._next_commit = monotonic() + COMMIT_EVERY
+        self._apply_requests()
+        if self._commands.goes_on_at() <= self._clock.time() and not self._log.is_full:
+            self._commands.go_on()
+            self.spending.applied(self.frontier)
+        self._apply_calls()
+        taken = self._take()
+        self._release()
         return taken
 
-    # -- entries
+    def finish(self, reason: str) -> list[bytes]:
+        """End the run of this owner, and return the last entries; once they were read back, `step` commits."""
+        self._log.end(reason)
+        self._next_commit = 0.0
+        return self._take()
 
-    def _find_claim(self, batch: Sequence[tuple[int, bytes]], begins: int | None) -> bool:
-        """Look for the first claim, and create the frontier with its settings; return whether it was found."""
-        for offset, data in batch:
-            if offset < self._looked_at:
-                continue
-            if offset > self._looked_at:
-                self._check_gap(self._looked_at, offset, begins)
+    def drop(self, why: str) -> None:
+        """Throw away what is not committed, and refuse the calls that wait for it; the copy is as of the last commit.
+
+        After an error that has closed the frontier, too.
+        """
+        if not is_closed(self.frontier):
+            self._log.drop(why)
+        error = NotOwner(why)
+        self._held.refuse(error)
+        while self._calls:
+            self._calls.popleft().done(None, error)
+
+    # -- their parts
+
+    def _is_blocked(self) -> bool:
+        """Return whether nothing may be applied before own entries were read back."""
+        ahead = self._taken - self._read_back
+        is_due = self._log.is_full or monotonic() >= self._next_commit
+        return ahead >= MOST_AHEAD or (ahead > 0 and is_due)
+
+    def _is_commit_due(self) -> bool:
+        is_time = self._log.is_full or monotonic() >= self._next_commit
+        return self._committed < self._taken == self._read_back and is_time and not self._log.has_changes
+
+    def _look_ahead(self, entry: ReadEntry | None = None) -> None:
+        """Read on where the own entries are; the log from here on, or from an entry on, is read later."""
+        if entry is not None:
+            self._reading = LogReading(self.place, position=entry.offset, epoch=entry.epoch)
+        later = self._ahead if self._ahead.begins > self._reading.begins else self._reading
+        self._is_ahead, self._ahead = True, later.again()
+        self.wanted = self._ahead.position
+
+    def _release(self) -> None:
+        """Give the replies that hold: all, if there is nothing that they could wait for."""
+        is_all = self._taken == self._read_back and not self._log.has_changes
+        self._held.release(self._taken + 1 if is_all else self._read_back)
+
+    def _apply_requests(self) -> None:
+        size = 0
+        while self._requests and size < TOGETHER and not self._log.is_full:
+            entry = self._requests[0]
+            assert not isinstance(entry.body, Claimed | OwnerChanges)
+            size += entry.size
+            self._apply(entry.body)
+            self._requests.popleft()
+            self._waiting_bytes -= entry.size
+            self._is_place_due = True
+
+    def _apply_calls(self) -> None:
+        size = 0
+        while self._calls and size < TOGETHER and not self._log.is_full:
+            work, done, bytes_ = self._calls.popleft()
+            size += bytes_
             try:
-                time, body = entries.decode(data, crawl=self.state.crawl)
-            except BadEntry:
-                pass  # counted when it is applied
-            else:
-                if isinstance(body, Claimed):
-                    self._create(time, body, self._settings_of(offset, body))
-                    return True
-            self._looked_at = offset + 1
-        return False
+                reply, error = work(self), None
+            except Exception as e:  # a call that is refused changes nothing
+                if is_closed(self.frontier):
+                    self._held.hold(self._taken + 1, done, None, NotOwner(f"partition {self.number} was closed"))
+                    raise
+                reply, error = None, e
+            self._held.hold(self._taken + 1, done, reply, error)
 
-    def _check_gap(self, position: int, offset: int, begins: int | None) -> None:
-        """Raise LogGap if the offsets between those of two entries were some of entries that the log has lost."""
-        if begins is None or begins > position:
-            raise LogGap(gap(self.state, offset))
-
-    def _apply(self, offset: int, time: float, body: entries.Body, applied: list[AppliedCall] | None) -> None:
-        self._offset, self._sent = offset, 0
-        if isinstance(body, Claimed):
-            self._claim(offset, time, body)
-        else:
-            if self._advances_time(body):
-                self._set_time(max(self.state.time, time))
-            self._take(offset, body, applied)
-
-    def _advances_time(self, body: entries.Body) -> bool:
-        """Return whether an entry advances the time: those of the owner and of operators do."""
-        is_owners = isinstance(body, Called | Ticked) and body.epoch == self.state.epoch
-        return is_owners or isinstance(body, Steered | Given | Sent)
-
-    def _set_time(self, time: float) -> None:
-        self.state.time = time
-        self._clock.set(time)
-
-    def _take(
-        self, offset: int, body: Called | Steered | Given | Ticked | Told, applied: list[AppliedCall] | None = None
-    ) -> None:
-        self._begun()
-        self.frontier.internals.replica.begin_entry(first_lease(self.number, self.state.first_entry + offset))
-        leased = everything = False
-        if isinstance(body, Called):
-            leased = body.method == protocol.LEASE.name and body.epoch == self.state.epoch
-            self._call(offset, body, applied)
-        elif isinstance(body, Steered):
-            self._commands.take(self.frontier, body)
-        elif isinstance(body, Given):
-            self._send_command(body)
-        elif isinstance(body, Ticked):
-            self.ticks += 1
-            self._commands.go_on(self.frontier)
-        elif body.origin <= self.state.heard.get(body.source, (-1, 0)):
-            self.state.repeated += len(body.uris) if isinstance(body, Found) else 0
+    def _apply(self, request: Request) -> None:
+        """Apply a request of another partition, or of an operator."""
+        everything = False
+        if isinstance(request, Steered):
+            self._commands.take(request)
+        elif isinstance(request, Given):
+            for number, steered in request.steered(self.partitions).items():
+                if number == self.number:
+                    self._commands.take(steered)
+                else:
+                    self._send(number, steered)
+        elif request.origin <= self._log.peers.heard(request.source):
+            self.repeated += len(request.message.uris) if isinstance(request.message, Found) else 0
             return
         else:
-            self.state.heard[body.source] = body.origin
-            if isinstance(body, Found):
-                self.frontier.schedule_many(body.uris)  # type: ignore[arg-type]  # None is INVALID
-            elif isinstance(body, Sent):
-                self._commands.take(self.frontier, body.steered)
-            else:
-                self.spending.heard(body)
-                everything = isinstance(body, SliceRecalled) and body.everything
-        self.spending.applied(self.frontier, leased=leased, everything=everything)
+            self._log.peers.hear(request.source, request.origin)
+            everything = isinstance(request.message, SliceRecalled) and request.message.everything
+            self._hear(request.source, request.message)
+        self.spending.applied(self.frontier, everything=everything)
 
-    def _opens_anew(self, offset: int, time: float, body: entries.Body) -> bool:
-        return isinstance(body, Claimed) and (
-            self._settings_of(offset, body) != self.frontier.settings or self._is_earlier(time)
-        )
-
-    def _is_earlier(self, time: float) -> bool:
-        """Return whether a claim sets the time back, since the clock of an owner before was ahead."""
-        return time < self.state.time - AHEAD
-
-    def _settings_of(self, offset: int, claim: Claimed) -> Settings:
-        try:
-            return in_partition(Settings.from_dict(claim.settings))
-        except SettingsError as e:
-            raise NewerEntry(
-                f"partition {self.number} of {self.state.crawl!r}: the worker {claim.worker} has claimed it at offset "
-                f"{offset} with settings that this worker cannot take ({e}): give this one the release and the "
-                "modules of the other"
-            ) from e
-
-    def _claim(self, offset: int, time: float, claim: Claimed) -> None:
-        settings = self._settings_of(offset, claim)
-        reason = refusal(self.frontier.settings, settings)
-        if reason is not None:
-            self.refused[claim.nonce] = reason
-            return
-        if settings != self.frontier.settings or self._is_earlier(time):
-            self.frontier.close()
-            self._set_time(time if self._is_earlier(time) else max(self.state.time, time))
-            self._open(settings)
+    def _hear(self, source: int, message: Message) -> None:
+        if isinstance(message, Found):
+            self.frontier.schedule_many(message.uris)  # type: ignore[arg-type]  # None is INVALID
+        elif isinstance(message, Steered):
+            self._commands.take(message)
         else:
-            self._set_time(max(self.state.time, time))
-        self._begun()
-        self.spending.claimed(self.frontier)
-        self.state.epoch, self.state.owner = offset, claim.worker
-        self.state.log = claim.log or self.state.log
-        self.claims[claim.nonce] = offset
+            self.spending.heard(source, message)
 
-    def _call(self, offset: int, call: Called, applied: list[AppliedCall] | None) -> None:
-        if call.epoch != self.state.epoch:
-            self.state.void += 1
-            return
-        try:
-            result = self._result(offset, call)
-            reply = None if applied is None else protocol.encode(result)  # as it is now, before other entries change it
-        except Exception as e:  # a call that is refused changes nothing
-            if self._frontier is None or is_closed(self._frontier):
-                raise
-            if applied is not None:
-                applied.append(AppliedCall(call.number, None, e))
-        else:
-            if applied is not None:
-                applied.append(AppliedCall(call.number, reply, None))
+    def _send(self, partition: int, message: Message) -> None:
+        self._messages.append((partition, entries.encode_message(message)))
 
-    def _result(self, offset: int, call: Called) -> Any:
-        frontier = self.frontier
-        arguments = self._decoders[call.method](msgspec.Raw(call.arguments))
-        if call.method == protocol.FINISH_MANY.name:
-            parts = self.elsewhere.take(arguments, self._routes(), frontier.internals.leased)
-            for place, (number, part) in enumerate(parts):
-                self._add_outgoing(number, Found(self.number, (offset, place), part))
-        elif call.method == protocol.LEASE.name:
-            return self.spending.lease(frontier, arguments)
-        return frontier_calls.CALLS[call.method](frontier, arguments)
+    def _take(self) -> list[bytes]:
+        """Return the entries with all changes since the last time."""
+        self._commands.write()
+        if not (self._log.has_changes or self._messages):
+            return []
+        self._log.write(meta.NOTE, state.encode(self.spending.state))
+        place = self._place_now()
+        if self._is_place_due or place.position >= self.place.position + PLACE_EVERY:
+            self.place, self._is_place_due = place, False
+            self._log.write(meta.PLACE, state.encode(place))
+        self.forwarding.store(self._log.peers)
+        changes = Changes(self._log.take() or b"", self._messages)
+        self._messages = []
+        self._taken += 1
+        return list(self._encoded(changes))
 
-    def _send_command(self, given: Given) -> None:
-        """Apply a command to several partitions here, and send it to the others."""
-        for number, steered in given.steered(self.state.partitions).items():
-            if number == self.number:
-                self._commands.take(self.frontier, steered)
-            else:
-                self._send(number, Sent, steered)
+    def _encoded(self, changes: Changes) -> Iterator[bytes]:
+        return entries.encode_changes(changes, epoch=self.epoch, number=self._taken, crawl=self.place.crawl)
 
-    def _send(self, partition: int, kind: Callable[..., Told], *fields: Any) -> None:
-        """Send an entry of the treasurer or to it, after the URIs that the same entry has found for the partition."""
-        origin = self._offset, _AFTER_FOUND + self._sent
-        self._sent += 1
-        self._add_outgoing(partition, kind(self.number, origin, *fields))
-
-    def _add_outgoing(self, partition: int, body: Told) -> None:
-        self.outgoing.append(Outgoing(partition, body))
-        self.state.told[partition] = body.origin
-
-    # -- the frontier
-
-    def _begun(self) -> AtomicBatch:
-        """Return the batch in progress, begun if need be."""
-        if self._batch is None:
-            self._batch = self.frontier.atomic().__enter__()
-        return self._batch
-
-    def _open(self, settings: Settings | None) -> None:
-        self._frontier = Frontier.open(
-            self._path, settings, clock=self._clock, keep_leases=True, program=WORKER, replicated=True
-        )
-        self._router = None
-
-    def _create(self, time: float, claim: Claimed, settings: Settings) -> None:
-        """Create the frontier as of before its first entry, with its note, in one atomic step."""
-        self._set_time(time)
-        self.state.log, self.state.first_entry = claim.log, first_entry(claim.nonce)
-        self._new.mkdir(parents=True)
-        new = Frontier.open(
-            self._new, settings, clock=self._clock, keep_leases=True, program=WORKER, replicated=True,
-            suffix_list=self._suffix_list,
-        )  # fmt: skip
-        self.spending.claimed(new)
-        with new.atomic(note=state.encode(self.state)):
-            pass
-        new.close()
-        self._new.rename(self._path)
-        self._open(None)
+    def _place_now(self) -> LogPlace:
+        """Return from where a copy has to read the log: from what is not applied, or may not be in the others' logs."""
+        candidates = [(self._reading.begins, self._reading.epoch)]
+        if self._requests:
+            candidates.append((self._requests[0].offset, self._requests[0].epoch))
+        if (first := self.forwarding.first()) is not None:
+            candidates.append(first)
+        position, epoch = min(candidates)
+        return msgspec.structs.replace(self.place, position=position, epoch=epoch)
 
     def _routes(self) -> Router:
         if self._router is None:
-            self._router = Router(self.frontier.settings, self.state.partitions, suffix_list=self._suffix_list)
+            self._router = Router(self.frontier.settings, self.partitions, suffix_list=self._suffix_list)
         return self._router
-
-
-def _is_of(body: entries.Body, epoch: int) -> bool:
-    return isinstance(body, Called) and body.epoch == epoch
-
-
-def _checked(found: PartitionState, wanted: PartitionState, folder: Path) -> PartitionState:
-    """Return the state found in a folder. Raises FrontierError if it is that of another partition."""
-    have, want = ((s.crawl, s.partition, s.partitions) for s in (found, wanted))
-    if have == want:
-        return found
-    if have[:2] == want[:2]:
-        advice = f"the number is fixed when a crawl begins: set cluster.partitions to {have[2]}, or name another crawl"
-    else:
-        advice = "give another folder, or the crawl's own name"
-    raise FrontierError(
-        f"{folder} is partition {have[1]} of {have[2]} of the crawl {have[0]!r}, not {want[1]} of {want[2]} of "
-        f"{want[0]!r}: {advice}"
-    )

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final
 
-from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.cluster.snapshot_restore import set_aside
 from budgetfrontier.cluster.snapshots import SnapshotError
 from budgetfrontier.errors import CorruptFrontier, FrontierError
@@ -50,7 +50,7 @@ class Opener:
         """Return the folder of a partition."""
         return self._folder / f"partition-{number:04}"
 
-    def begin(self, number: int) -> Partition | None:
+    def begin(self, number: int) -> PartitionCopy | None:
         """Return a partition, opened; None: it is among the `restored` later."""
         if number >= self._partitions:
             raise FrontierError(
@@ -77,10 +77,10 @@ class Opener:
                 raise error
             yield number
 
-    def open(self, number: int) -> Partition | None:
+    def open(self, number: int) -> PartitionCopy | None:
         """Return a partition, opened as its copy is; None: the copy was damaged, and is restored first."""
         try:
-            return Partition(self.folder(number), self._crawl, number, self._partitions, suffix_list=self.suffix_list)
+            return PartitionCopy(self.folder(number), self._crawl, number, self._partitions)
         except CorruptFrontier as e:
             self.set_aside(number, e)
             return self.begin(number)

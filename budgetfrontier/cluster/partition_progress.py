@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,9 @@ from budgetfrontier.cluster.summed_totals import merged_state, merged_summary
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlState, Summary
 from budgetfrontier.rules.crawl_states import LIMIT
+
+NEVER: Final = (-1, 0)
+"""The origin of the last message to, or from, a partition with which there were none."""
 
 
 class PartitionProgress(msgspec.Struct):
@@ -39,22 +42,21 @@ class PartitionProgress(msgspec.Struct):
 to_standings: Callable[[Any], list[PartitionProgress]] = converter(list[PartitionProgress])
 
 
-def standing_of(partition: Partition) -> PartitionProgress:
-    """Return the standing of a partition that is open in this thread."""
-    state = partition.state
-    money = state.treasury
+def standing_of(worker: str, partition: Partition) -> PartitionProgress:
+    """Return the standing of a partition that is open in this thread of a worker."""
+    limited, money = partition.spending.state.slice.limited, partition.spending.state.treasury
     return PartitionProgress(
         partition.number,
-        state.epoch,
-        state.position,
-        state.owner,
+        partition.epoch,
+        partition.position,
+        worker,
         partition.frontier.summary(),
-        dict(state.told),
-        dict(state.heard),
+        {number: origin for number in range(partition.partitions) if (origin := partition.told(number)) != NEVER},
+        {number: origin for number in range(partition.partitions) if (origin := partition.heard(number)) != NEVER},
         partition.elsewhere.found,
         partition.elsewhere.sent,
-        _named(state.slice.limited, partition.spending.room(partition.frontier)),
-        None if money is None or money.uncounted else _named(state.slice.limited, quota_grants.left(money)),
+        _named(limited, partition.spending.room(partition.frontier)),
+        None if money is None or money.uncounted else _named(limited, quota_grants.left(money)),
     )
 
 
@@ -90,7 +92,7 @@ def is_under_way(standings: Collection[PartitionProgress]) -> bool:
     """Return whether an entry was sent to a partition and has not arrived there."""
     by_number = {one.partition: one for one in standings}
     return any(
-        origin > (by_number[there].heard.get(one.partition, (-1, 0)) if there in by_number else (-1, 0))
+        origin > (by_number[there].heard.get(one.partition, NEVER) if there in by_number else NEVER)
         for one in standings
         for there, origin in one.told.items()
     )

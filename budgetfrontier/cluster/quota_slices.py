@@ -1,6 +1,6 @@
 """A partition's slice of the crawl-wide limits: the rest of it, requests for more, and returns. Pure rules.
 
-A slice belongs to a partition and stays with it when its owner changes: it is part of the state that the log rebuilds.
+A slice belongs to a partition and stays with it when its owner changes: it is in its tables.
 """
 
 from __future__ import annotations

@@ -8,47 +8,48 @@ from typing import Final
 from msgspec.structs import replace
 
 from budgetfrontier.cluster import quota_grants, quota_slices
-from budgetfrontier.cluster.entries import SliceGranted, SliceRecalled, SliceWanted
+from budgetfrontier.cluster.entries import Message, SliceGranted, SliceRecalled, SliceWanted
 from budgetfrontier.cluster.quota_grants import TREASURER, Grant, Recall
 from budgetfrontier.cluster.quota_slices import Amounts, PartitionWork, Statement, Use
-from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.cluster.state import LogPlace, QuotaState
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState, Lease, Summary
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import PolicyError
 
-LEASES_OF_AN_ENTRY: Final = 1 << 12
+MOST_LEASES: Final = 1 << 12
+"""Leases of one call."""
 
-Send = Callable[..., None]
-"""`send(partition, kind, *fields)` sends an entry of a kind to a partition."""
+Send = Callable[[int, Message], None]
+"""`send(partition, message)` sends a message to a partition."""
 
 
 class QuotaSpending:
-    """Keeps the slice of a partition and, if it is the treasurer, the grants; both are in the partition's state."""
+    """Keeps the slice of a partition and, if it is the treasurer, the grants: its `state`."""
 
-    def __init__(self, state: PartitionState, send: Send) -> None:
-        self._state, self._send = state, send
+    def __init__(self, place: LogPlace, state: QuotaState, send: Send) -> None:
+        self.state, self._place, self._send = state, place, send
 
     def __repr__(self) -> str:
-        return f"<QuotaSpending of partition {self._state.partition}: {self._state.slice}>"
+        return f"<QuotaSpending of partition {self._place.partition}: {self.state.slice}>"
 
     @property
     def is_limited(self) -> bool:
         """Whether there is a total."""
-        return any(self._state.slice.limited)
+        return any(self.state.slice.limited)
 
     def is_waiting(self, frontier: Frontier) -> bool:
         """Return whether nothing may be leased before the treasurer grants something, or a lease ends."""
-        part = self._state.slice
+        part = self.state.slice
         return part.want is not None and quota_slices.is_used_up(part, use_of(frontier, part.limited))
 
     def room(self, frontier: Frontier) -> Amounts:
         """Return the amount that may still be leased."""
-        return quota_slices.room(self._state.slice, use_of(frontier, self._state.slice.limited))
+        return quota_slices.room(self.state.slice, use_of(frontier, self.state.slice.limited))
 
     def lease(self, frontier: Frontier, wanted: protocol.Wanted) -> list[Lease]:
         """Lease URIs within the slice: no more of them than it has left, and none once its spend may be used up."""
-        count, part = min(wanted.count, LEASES_OF_AN_ENTRY), self._state.slice
+        count, part = min(wanted.count, MOST_LEASES), self.state.slice
         if not self.is_limited:
             return frontier.lease(count, ttl=wanted.ttl)
         frontier.lease(0, ttl=wanted.ttl)  # expired leases are not out
@@ -71,30 +72,29 @@ class QuotaSpending:
             spend -= found[0].cost + frontier.internals.settings_for(found[0]).error_penalty_amount
         return leases
 
-    # -- after entries
+    # -- after calls and messages
 
-    def claimed(self, frontier: Frontier) -> None:
+    def claimed(self, frontier: Frontier, *, is_new: bool) -> None:
         """Put the totals of the settings in force. After a raise, requests are granted at once."""
-        settings, state = frontier.settings.cluster, self._state
+        settings, state = frontier.settings.cluster, self.state
         totals = Amounts(settings.max_uris, settings.max_spend)
         limits = bool(totals.uris), bool(totals.spend)
-        is_new = state.epoch < 0
         part, statement = quota_slices.limited(state.slice, limits, use_of(frontier, limits))
         state.slice = part
         if statement is not None and not is_new:  # a new partition has nothing to return
             self._send_statement(statement)
-        if state.partition == TREASURER:
+        if self._place.partition == TREASURER:
             if state.treasury is None:
                 state.treasury = quota_grants.start(totals)
-            self._carry_out(quota_grants.set_totals(state.treasury, totals, state.partitions))
+            self._carry_out(quota_grants.set_totals(state.treasury, totals, self._place.partitions))
 
-    def heard(self, entry: SliceWanted | SliceGranted | SliceRecalled) -> None:
-        """Apply an entry from another partition."""
-        state = self._state
+    def heard(self, source: int, entry: SliceWanted | SliceGranted | SliceRecalled) -> None:
+        """Apply a message from another partition."""
+        state = self.state
         if isinstance(entry, SliceWanted):
             if state.treasury is not None:
                 statement = Statement(entry.returned, entry.want)
-                done = quota_grants.hear(state.treasury, entry.source, statement, entry.limits, state.partitions)
+                done = quota_grants.hear(state.treasury, source, statement, entry.limits, self._place.partitions)
                 self._carry_out(done)
         elif isinstance(entry, SliceGranted):
             state.slice = quota_slices.granted(state.slice, entry.amounts)
@@ -102,27 +102,27 @@ class QuotaSpending:
             state.slice = replace(state.slice, recalled=True)
 
     def applied(self, frontier: Frontier, *, leased: bool = False, everything: bool = False) -> None:
-        """Send the treasurer the statement that follows from an entry; `leased`: URIs were asked for."""
-        part = self._state.slice
+        """Send the treasurer the statement that follows from a call or a message; `leased`: URIs were asked for."""
+        part = self.state.slice
         if not (leased or part.recalled or part.want is not None) or not self.is_limited:
             return
         summary = frontier.summary()
         use = use_of(frontier, part.limited, summary)
-        self._state.slice, statement = quota_slices.stated(
+        self.state.slice, statement = quota_slices.stated(
             part, use, work_of(summary), leased=leased, everything=everything
         )
         if statement is not None:
             self._send_statement(statement)
 
     def _send_statement(self, statement: Statement) -> None:
-        self._send(TREASURER, SliceWanted, statement.returned, statement.want, self._state.slice.limited)
+        self._send(TREASURER, SliceWanted(statement.returned, statement.want, self.state.slice.limited))
 
     def _carry_out(self, done: list[Grant | Recall]) -> None:
         for each in done:
             if isinstance(each, Grant):
-                self._send(each.partition, SliceGranted, each.amounts)
+                self._send(each.partition, SliceGranted(each.amounts))
             else:
-                self._send(each.partition, SliceRecalled, each.everything)
+                self._send(each.partition, SliceRecalled(each.everything))
 
 
 def use_of(frontier: Frontier, limited: tuple[bool, bool], summary: Summary | None = None) -> Use:

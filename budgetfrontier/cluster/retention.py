@@ -10,6 +10,7 @@ from budgetfrontier.core.units import say_duration
 
 NEEDED = protocol.MOST_BYTES + (1 << 20)
 """Bytes that an entry may have: those of a call, and more."""
+_STAMPS, _BROKERS = "message.timestamp.type", "LogAppendTime"
 
 
 def settings_of_topic() -> dict[str, str]:
@@ -19,11 +20,12 @@ def settings_of_topic() -> dict[str, str]:
         "retention.ms": "-1",
         "retention.bytes": "-1",
         "max.message.bytes": str(LONGEST),
+        _STAMPS: _BROKERS,
     }
 
 
 def objection(topic: str, found: Mapping[str, str]) -> str | None:
-    """Return why the topic of the logs, as it is set, cannot take or keep their entries; None if it can."""
+    """Return why the topic of the logs, as it is set, cannot have them: entries, or their clock; None if it can."""
     if "compact" in found.get("cleanup.policy", "delete"):
         return f"the topic {topic} has cleanup.policy={found['cleanup.policy']}, and a log needs `delete`"
     size = _number(found, "max.message.bytes")
@@ -31,6 +33,11 @@ def objection(topic: str, found: Mapping[str, str]) -> str | None:
         return (
             f"the topic {topic} takes no entries of more than {size:,} bytes (max.message.bytes), and the calls of "
             f"clients may have {NEEDED:,}: set max.message.bytes to {LONGEST}"
+        )
+    if (stamps := found.get(_STAMPS, _BROKERS)) != _BROKERS:
+        return (
+            f"the topic {topic} has {_STAMPS}={stamps}: delays and leases go by the clock of the brokers, which stamps "
+            f"the entries of a log, so that no worker's clock matters. Set {_STAMPS}={_BROKERS}"
         )
     return None
 

@@ -18,9 +18,11 @@ import msgspec
 
 from budgetfrontier.cluster import snapshot_archive, state
 from budgetfrontier.cluster.snapshots import Snapshot, SnapshotError, folder_of, name_of, newest_first, store_of
+from budgetfrontier.cluster.state import LogPlace
 from budgetfrontier.core.units import format_size
 from budgetfrontier.errors import CorruptFrontier, FrontierError, StorageFull
 from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.storage import meta
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.reader import Reader
@@ -110,10 +112,10 @@ def _copy(frontier: Path, copy: Path) -> int:
     with Reader(frontier) as reader:
         reader.backup(copy)
     with Reader(copy) as reader:
-        note = reader.note()
-    if note is None:
+        row = reader.row(meta.PLACE)
+    if row is None:
         raise SnapshotError(f"{frontier} is no partition")
-    return state.decode(note).position
+    return state.decode(row, LogPlace).position
 
 
 def _check_room(frontier: Path) -> None:

@@ -17,8 +17,9 @@ from budgetfrontier.cluster.snapshots import (
     folder_of,
     newest_first,
 )
-from budgetfrontier.cluster.state import PartitionState
+from budgetfrontier.cluster.state import LogPlace
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
+from budgetfrontier.storage import meta
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.modes import make_folder
@@ -37,15 +38,15 @@ SNAPSHOT: Final = "snapshot"
 log = logging.getLogger("budgetfrontier.cluster")
 
 
-def state_in(frontier: Path) -> PartitionState | None:
-    """Return the state of the copy of a partition; None if there is no copy. Raises CorruptFrontier."""
+def state_in(frontier: Path) -> LogPlace | None:
+    """Return the place in the log of the copy of a partition; None if there is no copy. Raises CorruptFrontier."""
     if not (frontier / "data.mdb").is_file():
         return None
     with Reader(frontier) as reader:
-        note = reader.note()
-    if note is None:
-        raise FrontierError(f"{frontier} is a frontier of its own, and no replica of a log: give another folder")
-    return state.decode(note)
+        row = reader.row(meta.PLACE)
+    if row is None:
+        raise FrontierError(f"{frontier} is a frontier of its own, and no copy of a partition: give another folder")
+    return state.decode(row, LogPlace)
 
 
 def clear_up(folder: Path) -> None:
@@ -143,7 +144,7 @@ class Restorer:
             kind = DamagedSnapshot if checked.is_damaged else SnapshotError
             raise kind(f"{snapshot.name}: {checked.error}")
 
-    def _is_of(self, found: PartitionState, partition: int) -> bool:
+    def _is_of(self, found: LogPlace, partition: int) -> bool:
         wanted = (self._crawl, partition, self._partitions)
         return (found.crawl, found.partition, found.partitions) == wanted
 

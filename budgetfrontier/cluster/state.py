@@ -1,15 +1,17 @@
-"""The state of a partition besides its frontier: how far it has applied its log, stored as the frontier's note."""
+"""The state of a partition beside its frontier's tables: its place in the log, its quotas, the commands of operators.
+
+Each is a row of the frontier's own environment, which changes with the others, and is in the same entries of the log.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from budgetfrontier.cluster.entries import Steered
 from budgetfrontier.cluster.quota_grants import QuotaGrants
 from budgetfrontier.cluster.quota_slices import Slice
-from budgetfrontier.engine.opening import REPLICA
 from budgetfrontier.errors import CorruptFrontier
 
 ADJUSTMENTS: Final = 10_000
@@ -18,50 +20,41 @@ COMMANDS: Final = 1000
 """Commands of operators that are remembered, of either kind, so that a repeated one is not applied again."""
 
 
-class PartitionState(msgspec.Struct):
-    """The state of a partition after the entries before `position`."""
+class LogPlace(msgspec.Struct, array_like=True, frozen=True):
+    """The log of a partition, and from where a copy reads on: what it has applied after that, it may apply again."""
 
     crawl: str
     partition: int
     partitions: int
     position: int = 0
-    """The offset of the next entry."""
-    time: float = 0.0
-    """The time by the owner's clock, as of its latest entry. It goes backwards at a claim alone."""
+    """The offset from which on a copy needs the log: all requests before it are in its tables."""
     epoch: int = -1
-    """The offset of the last claim: calls of other epochs have no effect. -1: nobody has claimed it."""
-    owner: str = ""
-    """The worker that has claimed it last."""
-    heard: dict[int, tuple[int, int]] = {}
-    """By partition: the origin of what has come from there last."""
-    told: dict[int, tuple[int, int]] = {}
-    """By partition: the origin of what was sent there last."""
-    commands: dict[bytes, int | None] = {}
-    """The latest commands of operators, oldest first, with the ids of their audit entries, if they have some."""
-    rejected: int = 0
-    """Entries that could not be read."""
-    void: int = 0
-    """Calls that had no effect, because another worker had claimed the partition."""
-    repeated: int = 0
-    """URIs of other partitions that came again."""
+    """The offset of the last claim before `position`: changes of other epochs do not count. -1: there is none."""
+    log: str = ""
+    """The identity of the log, if the bus has any: that of the topic."""
+
+
+class QuotaState(msgspec.Struct):
+    """The part of the crawl-wide totals that a partition has."""
+
     slice: Slice = Slice()
-    """The slice of the crawl-wide totals that this partition has."""
     treasury: QuotaGrants | None = None
     """The totals, if this partition is the treasurer."""
-    job: bytes | None = None
-    """The command of an operator that is in progress."""
-    waiting: list[Steered] = []
-    """Commands of operators that came meanwhile, and are applied after it."""
-    log: str = ""
-    """The identity of the log, as the last claim has it."""
+
+
+class KnownCommands(msgspec.Struct):
+    """The latest commands of operators, oldest first, with the ids of their audit entries, if they have some."""
+
+    commands: dict[bytes, int | None] = {}
+    """All but the following."""
     of_queues: dict[bytes, int | None] = {}
-    """As `commands`, those to one queue: however many they are, the others stay known."""
-
+    """Those to one queue: however many they are, the others stay known."""
     adjusted: dict[bytes, int | None] = {}
-    """As `commands`, adjustments, which are withdrawn by their command."""
-
-    first_entry: int = 0
-    """A random number, added to the offset of an entry in the ids of its leases: those of other logs differ."""
+    """Adjustments, which are withdrawn by their command."""
+    job: bytes | None = None
+    """The command that is in progress."""
+    waiting: list[Steered] = []
+    """Commands that came meanwhile, and are applied after it."""
 
     def is_known(self, command: bytes) -> bool:
         """Return whether a command was applied, or waits."""
@@ -90,18 +83,16 @@ class PartitionState(msgspec.Struct):
             del commands[next(iter(commands))]
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(PartitionState).decode
+encode: Final = msgspec.msgpack.Encoder().encode
+"""Return the row of a state."""
+_decoders: Final = {kind: msgspec.msgpack.Decoder(kind).decode for kind in (LogPlace, QuotaState, KnownCommands)}
+_T = TypeVar("_T", LogPlace, QuotaState, KnownCommands)
 
 
-def encode(state: PartitionState) -> bytes:
-    """Return the note of a state."""
-    return REPLICA + _encode(state)
-
-
-def decode(note: bytes) -> PartitionState:
-    """Return the state in a note. Raises CorruptFrontier."""
+def decode(row: bytes, kind: type[_T]) -> _T:
+    """Return the state in a row. Raises CorruptFrontier."""
     try:
-        return _decode(note.removeprefix(REPLICA))
+        found: Any = _decoders[kind](row)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise CorruptFrontier(f"the position in the log cannot be read ({e}); restore a snapshot") from None
+        raise CorruptFrontier(f"the state of the partition cannot be read ({e}); restore a snapshot") from None
+    return found  # type: ignore[no-any-return]

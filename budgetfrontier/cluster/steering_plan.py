@@ -9,7 +9,7 @@ from budgetfrontier.cluster import merging
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.entry_names import read_name
 from budgetfrontier.cluster.inspection import Undoing
-from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal, replicable
+from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
@@ -42,7 +42,7 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
         raise error
     if (parts := _parts(owners, args)) is not None:
         return merging.merged_result(op, _dry_runs_of_parts(owners, op, args, parts))
-    found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=replicable(op, args))
+    found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=args)
     if not found:
         raise ConnectionLost(owners.without_owner(owners.missing))
     return merging.merged_result(op, [*found.values()])
@@ -53,8 +53,7 @@ def _dry_runs_of_parts(
 ) -> list[dict[str, Any]]:
     """Return the effects that the parts of a command would have on their partitions."""
     return [
-        owners.ask_one(number, "dry_run", dict[str, Any], op=op, args=replicable(op, args | part))
-        for number, part in parts.items()
+        owners.ask_one(number, "dry_run", dict[str, Any], op=op, args=args | part) for number, part in parts.items()
     ]
 
 

@@ -1,8 +1,7 @@
-"""A worker: it shares the partitions of a crawl with others, applies their logs, and answers the calls of clients.
+"""A worker: it shares the partitions of a crawl with others, and answers the calls of clients for those that it owns.
 
-Two threads: this one reads the log and owns the frontiers; the writer appends the calls of clients to it. A call is
-answered once it was read back from the log and applied, so that it is never lost, and no worker that has lost a
-partition to another can answer for it: its entries have no effect.
+Two threads: this one reads the logs, and has the partitions' tables; the writer appends to the logs. Of a partition
+that another worker claims, this one has a copy, until it is given away.
 """
 
 from __future__ import annotations
@@ -12,37 +11,45 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from time import monotonic, time
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from budgetfrontier.bus.interface import LATER, SESSION, Bus, BusError, Consumer, Received
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.entries import Called, Claimed, Ticked
-from budgetfrontier.cluster.log_continuity import LogGap, begun_again, other_log
+from budgetfrontier.cluster.call_queue import CallQueue
+from budgetfrontier.cluster.entries import Claimed
+from budgetfrontier.cluster.log_reading import LogGap, other_log
 from budgetfrontier.cluster.owners import Directory, Owner
-from budgetfrontier.cluster.partition import AHEAD, Partition
+from budgetfrontier.cluster.partition import Overtaken, Partition, WaitingCall
+from budgetfrontier.cluster.partition_clock import PartitionClock
+from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.cluster.partition_opening import Opener, Restore
-from budgetfrontier.cluster.read_queue import ReadQueue
 from budgetfrontier.cluster.routing import Router
+from budgetfrontier.cluster.snapshot_restore import FRONTIER
 from budgetfrontier.cluster.snapshot_taking import Taker
 from budgetfrontier.cluster.writer import Writer
-from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner
 from budgetfrontier.server.tasks import Done
 from budgetfrontier.settings import Settings, policy_factory
 
 GROUP: Final = "workers"
-POLL: Final = 0.02
-"""Seconds for which entries are waited for, before other work is looked at."""
+POLL: Final = 0.01
+"""Seconds for which entries are waited for while nothing is going on."""
+POLL_SOON: Final = 0.001
+"""The same while clients call: calls that come meanwhile have to wait as long."""
+CALM: Final = 0.5
+"""Seconds after the last call from which on nothing is going on."""
 MOST_ENTRIES: Final = 512
-COMMIT_EVERY: Final = 0.5
-"""Seconds between two commits."""
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at what is not due in each turn: copies are committed, snapshots taken."""
 AGAIN: Final = 60.0
 """Seconds after which a partition is tried again whose log did not fit its copy."""
-AWAY: Final = 1.0
-"""Seconds for which a commit waits for the broker, before other work is looked at."""
+AT_THE_END: Final = 2.0
+"""Seconds for which a worker that stops waits until its last entries are in the logs."""
 
 log = logging.getLogger("budgetfrontier.cluster")
 
@@ -88,87 +95,76 @@ class ClusterWorker:
         self._bus = bus
         self._snapshots = snapshots
         self._session, self._log_id, self._delete_before = session, log_id, delete_before
-        self._open: dict[int, Partition] = {}
+        self._copies: dict[int, PartitionCopy] = {}
+        """The partitions that this worker is given and does not own, or not yet."""
+        self._owned: dict[int, Partition] = {}
+        self._unpublished: set[int] = set()
+        """Those of them that nobody can find yet."""
         self._claims: dict[int, bytes] = {}
-        self._epochs: dict[int, int] = {}
-        self._lock = threading.Lock()
-        self._waiting: dict[int, dict[int, Done]] = {}
-        """The calls that were appended and not applied yet, by partition and number."""
-        self._numbers = count(1)
-        self._looks = ReadQueue()
+        """The nonces of claims that were appended and not read yet."""
+        self._calls = CallQueue()
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
         self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
         self._overtaken: dict[int, float] = {}
         """When the claims of other workers were read, by the partitions that this one has nevertheless."""
-        self._ticked: dict[int, int] = {}
-        """By partition: its `ticks` when it was last let go on by itself; as long as they are the same, that is due."""
         self._unusable: dict[int, float] = {}
         """By partition whose log has a gap: when it is tried again."""
+        self._called = 0.0
+        """When a client has called last."""
         self.ready_at: dict[int, float | None] = {}
-        """By partition of which this is the owner: the time from which something may be leased; None: never."""
+        """By partition of which this is the owner: when something may be leased (`time.monotonic`); None: never."""
         self.on_applied: Callable[[], None] = lambda: None
-        """Called when entries were applied, after which there may be something to lease."""
+        """Called when something was applied, after which there may be something to lease."""
         self._stream = log_stream(self.crawl, partitions)
         self._writer = Writer(bus, self._stream)
         self._router: Router | None = None
 
     def __repr__(self) -> str:
-        return f"<ClusterWorker {self.name} of {self.crawl!r}: partitions {sorted(self._epochs)}>"
+        return f"<ClusterWorker {self.name} of {self.crawl!r}: partitions {self.owned}>"
 
     # -- in any thread
 
     @property
     def owned(self) -> list[int]:
         """The partitions of which this is the owner, which answers calls."""
-        return sorted(self._epochs)
+        return sorted(self._owned.copy())
 
     def call(self, partition: int, method: str, arguments: bytes, done: Done) -> None:
-        """Append a call to the log of a partition; `done(reply, error)` is called once it was applied.
+        """Apply a call to a partition; `done(reply, error)` is called once its effect is in the log.
 
-        The error is NotOwner if another worker has the partition, or gets it meanwhile.
+        The error is NotOwner if another worker has the partition, or gets it meanwhile: then it has none.
         """
-        with self._lock:
-            epoch = self._epochs.get(partition)
-            if epoch is not None:
-                number = next(self._numbers)
-                self._waiting.setdefault(partition, {})[number] = done
-        if epoch is None:
-            done(None, self._not_owner(partition))
-            return
-        try:
-            self._append(partition, Called(epoch, number, method, arguments))
-        except BusError:  # which ends this worker: others take its partitions over
-            with self._lock:
-                waits = self._waiting.get(partition, {}).pop(number, None) is not None
-            if waits:
-                done(None, self._not_owner(partition))
+        self._add(partition, WaitingCall(lambda owner: owner.call(method, arguments), done, len(arguments)))
 
     def append(self, partition: int, body: entries.Body, done: Done | None = None) -> None:
         """Append an entry to the log of any partition; `done(None, error)` is called once it is there."""
-        self._append(partition, body, done)
+        self._writer.write(partition, entries.encode(body, crawl=self.crawl), done)
 
-    def look(self, work: Callable[[], Any], done: Done) -> None:
-        """Call `work()` in the thread of the frontiers, between two entries; `done` gets its result or its error."""
-        self._looks.add(work, done)
+    def look(self, partition: int, work: Callable[[Partition], Any], done: Done) -> None:
+        """Call `work(partition)` in the thread of the frontiers; `done` gets its result, once it is true, or its error.
 
-    def partition(self, number: int) -> Partition:
-        """Return a partition that is open here, for a look. Raises NotOwner."""
+        NotOwner if this is not the owner.
+        """
+        self._add(partition, WaitingCall(work, done, 0))
+
+    def frontier_of(self, number: int) -> Path:
+        """Return the folder of the frontier of a partition. Raises NotOwner."""
         self.check_owned(number)
-        return self._open[number]
+        return self._opener.folder(number) / FRONTIER
 
     @property
     def router(self) -> Router:
         """The partitions of URIs, as all workers find them. Raises NotOwner before this has any partition."""
         if self._router is None:
-            if not self._epochs:
+            if not self._owned:
                 raise NotOwner(f"the worker {self.name} has no partition of {self.crawl!r} yet")
             self._router = Router(self.settings, self.partitions, suffix_list=self._opener.suffix_list)
         return self._router
 
     def check_owned(self, number: int) -> None:
         """Raise NotOwner unless this is the owner of a partition."""
-        if number not in self._epochs:
+        if number not in self._owned:
             raise self._not_owner(number)
 
     def stop(self) -> None:
@@ -187,52 +183,66 @@ class ClusterWorker:
     # -- in the thread of the frontiers
 
     def run(self) -> None:
-        """Apply entries until `stop` is called. Raises the error that has closed a frontier, and BusError."""
+        """Apply entries and calls until `stop` is called. Raises what has closed a frontier, and BusError."""
         if (own := policy_factory.suffix_list(self.settings.frontier)) is not None:
             self._opener.suffix_list = self._directory.suffix_list(own)
-        next_commit = monotonic() + COMMIT_EVERY
+        next_look = monotonic() + LOOK_EVERY
         consumer = self._bus.consumer(self._stream, GROUP, start=self._assigned)
         try:
             while not self._stopping.is_set():
-                received = consumer.poll(MOST_ENTRIES, POLL)
-                if self._failure is not None:
-                    raise self._failure
-                self._keep(consumer.partitions)
-                self._take(consumer, received)
+                self._turn(consumer)
                 self._open_restored(consumer)
-                self._looks.take()
-                self._let_go_on()
-                if monotonic() >= next_commit:
-                    self._commit(self._open.values(), AWAY)
+                if monotonic() >= next_look:
+                    for copy in self._copies.values():
+                        with self._damage(copy):
+                            copy.commit()
                     self._claim_again()
-                    self._set_clocks()
                     self._try_again(consumer)
                     self._take_snapshots(consumer)
-                    next_commit = monotonic() + COMMIT_EVERY
-            self._commit(self._open.values(), AWAY)
+                    next_look = monotonic() + LOOK_EVERY
+            self._end_runs(consumer)
         finally:
             self._close(consumer)
+
+    def _turn(self, consumer: Consumer) -> None:
+        """Read entries, apply what may be applied, and append the changes of that."""
+        is_calm = monotonic() > self._called + CALM
+        received = consumer.poll(MOST_ENTRIES, POLL if is_calm else POLL_SOON)
+        if self._failure is not None:
+            raise self._failure
+        self._keep(consumer.partitions)
+        by_partition: dict[int, list[Received]] = {}
+        for entry in received:
+            by_partition.setdefault(entry.partition, []).append(entry)
+        for number, batch in by_partition.items():
+            self._read(consumer, number, batch)
+        has_calls = self._take_calls()
+        for one in [*self._owned.values()]:
+            self._step(consumer, one)
+        if received or has_calls:
+            self.on_applied()
 
     def _assigned(self, number: int) -> int | None:
         """Open a partition that this worker is given, claim it, and return where to read its log from."""
         if self._failure is not None:
             return None
         try:
-            partition = self._open.get(number) or self._opener.begin(number)
-            return LATER if partition is None else self._begin(partition)
+            self._lose(number, "it was assigned anew")
+            copy = self._copies.get(number) or self._opener.begin(number)
+            return LATER if copy is None else self._begin(copy)
         except BaseException as e:  # which must not be raised in a callback of the consumer
             self._failure = e
             return None
 
-    def _begin(self, partition: Partition) -> int:
+    def _begin(self, copy: PartitionCopy) -> int:
         """Claim a partition that was opened; return where to read its log from, LATER if its copy is of another log."""
-        number, position = partition.number, partition.state.position
+        number, position = copy.number, copy.reading.position
         log_id = self._log_id()
-        if log_id and partition.state.log and log_id != partition.state.log:
-            self._close_unusable(partition, LogGap(other_log(partition.state, log_id)))
+        if log_id and copy.place.log and log_id != copy.place.log:
+            self._copies[number] = copy
+            self._close_unusable(number, LogGap(other_log(copy.place, log_id)))
             return LATER
-        self._open[number] = partition
-        self._ticked.pop(number, None)
+        self._copies[number] = copy
         self._claim(number)
         log.info(
             "partition %d was opened at %d", number, position,
@@ -242,30 +252,17 @@ class ClusterWorker:
 
     def _open_restored(self, consumer: Consumer) -> None:
         for number in self._opener.restored():
-            if number in consumer.partitions and number not in self._open:
+            if number in consumer.partitions and number not in self._copies and number not in self._owned:
                 self._begin_reading(consumer, self._opener.open(number))
 
-    def _begin_reading(self, consumer: Consumer, partition: Partition | None) -> None:
-        if partition is not None and (position := self._begin(partition)) != LATER:
-            consumer.seek(partition.number, position)
+    def _begin_reading(self, consumer: Consumer, copy: PartitionCopy | None) -> None:
+        if copy is not None and (position := self._begin(copy)) != LATER:
+            consumer.seek(copy.number, position)
 
     def _claim(self, number: int) -> None:
         self._overtaken.pop(number, None)
         self._claims[number] = nonce = os.urandom(8)
-        self._append(number, Claimed(self.name, nonce, self.settings.to_dict(), self._log_id()))
-
-    def _set_clocks(self) -> None:
-        """Claim partitions anew whose time is ahead of this worker's clock: they would wait for it to catch up."""
-        now = time()
-        for number in [*self._epochs]:
-            if (ahead := self._open[number].state.time - now) > AHEAD:
-                log.warning(
-                    "the time of partition %d was %.0f s ahead of this worker's clock, and is set back: look at the "
-                    "clocks of all workers",
-                    number, ahead, extra={"event": "clock_ahead", "partition": number},
-                )  # fmt: skip
-                self._lose(number)
-                self._claim(number)
+        self.append(number, Claimed(self.name, nonce, self._log_id()))
 
     def _claim_again(self) -> None:
         """Claim partitions again whose last claim is that of a worker that has lost them, after a pause."""
@@ -276,130 +273,138 @@ class ClusterWorker:
 
     def _keep(self, mine: Iterable[int]) -> None:
         """Close the partitions that belong to another worker now."""
-        for number in self._open.keys() - set(mine):
-            self._lose(number)
+        for number in (self._copies.keys() | self._owned.keys()) - set(mine):
+            self._lose(number, f"partition {number} of {self.crawl!r} went to another worker")
             self._overtaken.pop(number, None)
-            self._commit([self._open[number]], AWAY)
-            self._open.pop(number).close()
+            copy = self._copies.pop(number, None)
+            if copy is not None:
+                with self._damage(copy):
+                    copy.commit()
+                copy.close()
             log.info(
                 "partition %d went to another worker", number, extra={"event": "partition_lost", "partition": number}
             )
 
-    def _lose(self, number: int) -> None:
-        """Answer no calls for a partition any more."""
-        with self._lock:
-            self._epochs.pop(number, None)
-            waiting = self._waiting.pop(number, {})
+    def _lose(self, number: int, why: str) -> None:
+        """Answer no calls for a partition any more, and drop what is not committed."""
         self._claims.pop(number, None)
         self.ready_at.pop(number, None)
-        for done in waiting.values():
-            done(None, self._not_owner(number))
+        self._unpublished.discard(number)
+        owner = self._owned.pop(number, None)
+        if owner is not None:
+            owner.drop(why)
 
-    def _take(self, consumer: Consumer, received: list[Received]) -> None:
-        by_partition: dict[int, list[tuple[int, bytes]]] = {}
-        for number, offset, data in received:
-            by_partition.setdefault(number, []).append((offset, data))
-        for number, batch in by_partition.items():
-            if (partition := self._open.get(number)) is not None:
-                self._apply(consumer, partition, batch)
-        if received:
-            self.on_applied()
-
-    def _apply(self, consumer: Consumer, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
+    def _read(self, consumer: Consumer, number: int, batch: list[Received]) -> None:
+        copy, owner = self._copies.get(number), self._owned.get(number)
         try:
-            with self._damage(partition):
-                self._apply_all(partition, batch)
-            if partition.next_offset < batch[0][0]:  # the first claim was found: those before it are applied now
-                consumer.seek(partition.number, partition.next_offset)
+            if owner is not None:
+                with self._damage(owner):
+                    owner.read(batch, self._begins(number, batch, owner.next_offset))
+            elif copy is not None:
+                with self._damage(copy):
+                    self._read_copy(copy, batch)
         except LogGap as e:
-            self._close_unusable(partition, e)
+            self._close_unusable(number, e)
+        except Overtaken as e:
+            log.warning("%s", e, extra={"event": "partition_overtaken", "partition": number})
+            self._lose(number, str(self._not_owner(number)))
+            self._overtaken[number] = monotonic()
+            if (copy := self._opener.open(number)) is not None:
+                self._copies[number] = copy
+                consumer.seek(number, copy.reading.position)
 
-    def _close_unusable(self, partition: Partition, gap: LogGap) -> None:
+    def _read_copy(self, copy: PartitionCopy, batch: list[Received]) -> None:
+        """Write the changes of entries; own the partition once this worker's claim was read."""
+        number = copy.number
+        begins = self._begins(number, batch, copy.reading.position)
+        epoch = copy.apply(batch, begins=begins, nonce=self._claims.get(number, b""))
+        if epoch is None:
+            return
+        place = copy.place
+        copy.commit()
+        copy.close()
+        del self._copies[number], self._claims[number]
+        stamp = next(one.time for one in batch if one.offset == epoch)
+        if log_id := self._log_id():
+            place = replace(place, log=log_id)
+        self._owned[number] = Partition(
+            copy.folder, place, epoch, self.settings, PartitionClock(stamp), suffix_list=self._opener.suffix_list
+        )
+        self._unpublished.add(number)
+
+    def _begins(self, number: int, batch: list[Received], position: int) -> int | None:
+        """Return from where on the log has all its entries, if some seem to be missing."""
+        if batch[-1].offset + 1 - position == len(batch):
+            return None
+        return self._bus.begins(self._stream, number)
+
+    def _step(self, consumer: Consumer, owner: Partition) -> None:
+        """Let a partition apply what it may, append what has changed, and read its log where it has to."""
+        number = owner.number
+        owner.forwarding.confirm(self._writer.confirmed)
+        with self._damage(owner):
+            changed = owner.step()
+        self._write(owner, changed)
+        if owner.wanted is not None:
+            consumer.seek(number, owner.wanted)
+            owner.wanted = None
+        if number in self._unpublished and owner.is_stored:
+            self._unpublished.discard(number)
+            self._directory.publish(self._owner(number, owner.epoch, self.address))
+            log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
+        ready_in = owner.ready_in()
+        self.ready_at[number] = None if ready_in is None else monotonic() + ready_in
+
+    def _write(self, owner: Partition, changed: Iterable[bytes]) -> None:
+        for data in changed:
+            self._writer.write(owner.number, data)
+        outgoing = owner.forwarding.outgoing()
+        for one in outgoing:
+            ticket = self._writer.write(one.partition, one.data)
+        if outgoing:
+            owner.forwarding.sent(ticket)
+
+    def _take_calls(self) -> bool:
+        """Give the calls that have come to their partitions; return whether there were any."""
+        has_calls = False
+        for number, call in self._calls.take():
+            has_calls = True
+            if (owner := self._owned.get(number)) is None:
+                call.done(None, self._not_owner(number))
+            else:
+                owner.add(call)
+        if has_calls:
+            self._called = monotonic()
+        return has_calls
+
+    def _close_unusable(self, number: int, gap: LogGap) -> None:
         """Leave a partition closed whose log does not fit its copy."""
-        number = partition.number
         log.error("%s; it is tried again every minute", gap, extra={"event": "log_gap", "partition": number})
-        self._lose(number)
-        self._open.pop(number, None)
-        partition.close()
+        self._lose(number, str(self._not_owner(number)))
+        copy = self._copies.pop(number, None)
+        if copy is not None:
+            copy.close()
         self._unusable[number] = monotonic() + AGAIN
 
     def _try_again(self, consumer: Consumer) -> None:
         """Open partitions again whose log did not fit their copy: there may be another copy, or a later snapshot."""
         for number, at in [*self._unusable.items()]:
-            if number not in consumer.partitions or number in self._open:
+            if number not in consumer.partitions or number in self._copies or number in self._owned:
                 del self._unusable[number]
             elif monotonic() >= at:
                 del self._unusable[number]
                 self._begin_reading(consumer, self._opener.begin(number))
 
-    def _let_go_on(self) -> None:
-        """Append a `Ticked` entry for each partition with work of its own, one at a time."""
-        now = time()
-        for number in self._epochs:
-            partition = self._open[number]
-            if partition.goes_on_at() <= now and self._ticked.get(number) != partition.ticks:
-                self._ticked[number] = partition.ticks
-                self._append(number, Ticked(self._epochs[number]))
-
-    def _apply_all(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
-        number = partition.number
-        first, end, begins = batch[0][0], batch[-1][0] + 1, None
-        if first < partition.next_offset:
-            raise LogGap(begun_again(partition.state, first))
-        if end - partition.next_offset != len(batch):  # some are missing, or are none
-            begins = self._bus.begins(self._stream, number)
-        while partition.next_offset < end:
-            applied = partition.apply(batch, epoch=self._epochs.get(number), begins=begins)
-            for each in applied:
-                with self._lock:
-                    done = self._waiting.get(number, {}).pop(each.number, None)
-                if done is not None:
-                    done(each.reply, each.error)
-            for outgoing in partition.take_outgoing():
-                self._append(outgoing.partition, outgoing.body)
-            while partition.is_commit_due and not self._commit([partition], AWAY):
-                if self._stopping.is_set():
-                    return  # what was not committed is applied again
-            if partition.next_offset < first:
-                break
-        self._look_at_claims(partition)
-        if number in self._epochs:
-            self.ready_at[number] = partition.ready_at()
-
-    def _look_at_claims(self, partition: Partition) -> None:
-        """Become the owner once this worker's own claim was applied; cease to be once another's was."""
-        number, epoch = partition.number, partition.state.epoch
-        nonce = self._claims.get(number, b"")
-        if nonce in partition.refused:
-            raise SettingsError(partition.refused[nonce])
-        mine = partition.claims.get(nonce)
-        if mine is not None and mine != epoch:
-            self._lose(number)
-            self._overtaken[number] = monotonic()
-        elif mine is not None and self._epochs.get(number) != epoch:
-            with self._lock:
-                self._epochs[number] = epoch
-            self._directory.publish(self._owner(number, epoch, self.address))
-            log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
-
-    def _commit(self, partitions: Iterable[Partition], patience: float) -> bool:
-        """Commit partitions, once their entries for others are in the logs of those; return whether they are."""
-        partitions = list(partitions)
-        if not self._writer.flush(patience):
-            return False
-        for partition in partitions:
-            with self._damage(partition):
-                partition.commit()
-        return True
-
     @contextmanager
-    def _damage(self, partition: Partition) -> Iterator[None]:
+    def _damage(self, part: Partition | PartitionCopy) -> Iterator[None]:
         """Set the copy of a partition aside if it is found to be damaged, so that the next worker rebuilds it."""
         try:
             yield
         except CorruptFrontier as e:
-            partition.close()
-            self._opener.set_aside(partition.number, e)
+            self._lose(part.number, str(self._not_owner(part.number)))
+            if isinstance(part, PartitionCopy):
+                part.close()
+            self._opener.set_aside(part.number, e)
             raise
 
     def _take_snapshots(self, consumer: Consumer) -> None:
@@ -409,13 +414,13 @@ class ClusterWorker:
         """
         if self._snapshots is None:
             return
-        positions = {number: self._open[number].state.position for number in self._epochs}
-        folders = {number: self._open[number].folder for number in self._epochs}
+        positions = {number: one.place.position for number, one in self._owned.items()}
+        folders = {number: one.folder for number, one in self._owned.items()}
         taken = self._snapshots.step(positions, folders, monotonic())
-        if taken is None or taken.partition not in self._open:
+        if taken is None or taken.partition not in self._owned:
             return
         if taken.damage is not None:
-            with self._damage(self._open[taken.partition]):
+            with self._damage(self._owned[taken.partition]):
                 raise CorruptFrontier(taken.damage)
         if taken.partition in consumer.partitions:
             try:
@@ -424,17 +429,26 @@ class ClusterWorker:
             except BusError as e:
                 log.warning("the log before a snapshot is not deleted: %s", e)
 
+    def _end_runs(self, consumer: Consumer) -> None:
+        """End the runs of the owned partitions, and commit them, if their last entries are in the logs soon."""
+        deadline = monotonic() + AT_THE_END
+        for one in self._owned.values():
+            self._write(one, one.finish(f"the worker {self.name} was stopped"))
+        while monotonic() < deadline and not all(one.is_settled for one in self._owned.values()):
+            self._turn(consumer)
+
     def _close(self, consumer: Consumer) -> None:
-        owned = self._epochs.copy()
+        owned = {number: one.epoch for number, one in self._owned.items()}
         if self._snapshots is not None:
             self._snapshots.close()
-        for number in [*self._open]:
-            self._lose(number)
-        for partition in self._open.values():
+        for number in [*self._owned]:
             with suppress(FrontierError, OSError):  # on a full disk: the others are to be given up all the same
-                partition.close()
-        self._open.clear()
-        self._looks.end(f"the worker {self.name} is being stopped")
+                self._lose(number, f"the worker {self.name} is being stopped")
+        for copy in self._copies.values():
+            with suppress(FrontierError, OSError):
+                copy.close()
+        self._copies.clear()
+        self._calls.end(f"the worker {self.name} is being stopped")
         try:
             consumer.close()
             self._directory.publish(*(self._owner(number, epoch, "") for number, epoch in owned.items()))
@@ -444,8 +458,11 @@ class ClusterWorker:
 
     # -- their parts
 
-    def _append(self, partition: int, body: entries.Body, done: Done | None = None) -> None:
-        self._writer.write(partition, entries.encode(body, crawl=self.crawl, time=time()), done)
+    def _add(self, number: int, call: WaitingCall) -> None:
+        if number in self._owned:
+            self._calls.put(number, call)
+        else:
+            call.done(None, self._not_owner(number))
 
     def _owner(self, number: int, epoch: int, address: str) -> Owner:
         return Owner(number, epoch, self.name, address, time(), self.partitions)

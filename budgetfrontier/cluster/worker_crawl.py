@@ -1,4 +1,4 @@
-"""A worker's crawl behind the gRPC service: calls are appended to the partitions' logs, and answered once applied."""
+"""A worker's crawl behind the gRPC service: calls are split by partition, and answered once they are in the logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from time import time
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from budgetfrontier.cluster import summed_totals
 from budgetfrontier.cluster.entries import Given
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal
-from budgetfrontier.cluster.partition import partition_of_lease
+from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.partition_progress import PartitionProgress, standing_of
 from budgetfrontier.cluster.quota_grants import TREASURER
 from budgetfrontier.cluster.routing import partition_of_queue
@@ -28,6 +28,7 @@ from budgetfrontier.errors import FrontierError, NotOwner
 from budgetfrontier.server import frontier_calls, tasks
 from budgetfrontier.server.frontier_calls import DecodedCall
 from budgetfrontier.server.tasks import CallbackStep, Done
+from budgetfrontier.storage.keys import partition_of_lease
 
 _T = TypeVar("_T")
 
@@ -123,7 +124,7 @@ class WorkerCrawl:
     async def _merged(
         self, method: str, arguments: Any, route: Callable[[Any], int], merge: Merge, field: str = ""
     ) -> Any:
-        """Append each partition's part of a batch to its log; return the merged replies.
+        """Apply each partition's part of a batch; return the merged replies.
 
         `route` returns the partition of an item; `field` is that of the arguments with the items, "" if they are these.
         Raises NotOwner if one is not of this worker.
@@ -168,7 +169,7 @@ class WorkerCrawl:
 
     def _ready(self) -> tuple[list[int], float | None]:
         """Return the partitions of which something may be leased, and the seconds until that holds for another one."""
-        now, times = time(), self._worker.ready_at.copy()
+        now, times = monotonic(), self._worker.ready_at.copy()
         ready = [number for number, at in times.items() if at is not None and at <= now]
         later = [at for at in times.values() if at is not None and at > now]
         return ready, None if not later else max(0.0, min(later) - now)
@@ -210,7 +211,7 @@ class WorkerCrawl:
 
     def inspected(self, number: int, what: str, named: dict[str, Any]) -> CallbackStep[bytes]:
         """Return the step in which a process of its own looks at the last commit of a partition. Raises NotOwner."""
-        path = self._worker.partition(number).folder / "frontier"
+        path = self._worker.frontier_of(number)
         return CallbackStep(lambda done: self.inspector.ask(path, what, named, done))
 
     async def _given(
@@ -246,13 +247,13 @@ class WorkerCrawl:
         return CallbackStep(lambda done: self._worker.call(number, method, arguments, done))
 
     def _looked(self, number: int, request: protocol.MethodCall) -> CallbackStep[Any]:
-        def look() -> Any:
-            return frontier_calls.plain(self._worker.partition(number).frontier, request, protocol.LOOK)
+        def look(partition: Partition) -> Any:
+            return frontier_calls.plain(partition.frontier, request, protocol.LOOK)
 
-        return CallbackStep(lambda done: self._worker.look(look, done))
+        return CallbackStep(lambda done: self._worker.look(number, look, done))
 
     def _standing(self, number: int) -> CallbackStep[PartitionProgress]:
-        return CallbackStep(lambda done: self._worker.look(lambda: standing_of(self._worker.partition(number)), done))
+        return CallbackStep(lambda done: self._worker.look(number, partial(standing_of, self._worker.name), done))
 
     def _partition_of_uri(self, uri: protocol.Uri) -> int:
         return self._worker.router.partition(uri)

@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from math import inf
+from itertools import count
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
-from typing import Final
+from typing import Final, NamedTuple
 
 from budgetfrontier.bus.interface import Bus, BusAway, BusError, Producer
 from budgetfrontier.bus.streams import Stream
@@ -20,7 +20,13 @@ PATIENCE: Final = 5.0
 """Seconds without an answer after which a broker is said to be away, and for which one is waited for at the end."""
 _PAUSE: Final = 0.2
 
-_Item = tuple[int, bytes, Done | None]
+
+class _QueuedEntry(NamedTuple):
+    ticket: int
+    partition: int
+    data: bytes
+    done: Done | None
+
 
 log = logging.getLogger("budgetfrontier.cluster")
 
@@ -33,34 +39,30 @@ class Writer:
 
     def __init__(self, bus: Bus, stream: Stream) -> None:
         self._bus, self._stream = bus, stream
-        self._queue: SimpleQueue[_Item | threading.Event | None] = SimpleQueue()
+        self._queue: SimpleQueue[_QueuedEntry | None] = SimpleQueue()
         self._error: BaseException | None = None
         self._closing = self._has_ended = False
+        self._tickets = count(1)
+        self._lock = threading.Lock()
+        self.confirmed = 0
+        """The ticket of the last entry that the broker has, with all before it."""
         self._thread = threading.Thread(target=self._main, name="writer of logs", daemon=True)
         self._thread.start()
 
-    def write(self, partition: int, data: bytes, done: Done | None = None) -> None:
-        """Append an entry; `done(None, None)` is called once the broker has it, or with FrontierClosed after the end.
+    def write(self, partition: int, data: bytes, done: Done | None = None) -> int:
+        """Append an entry; return its ticket, which is higher than those before.
 
-        Raises BusError if an entry was refused.
+        `done(None, None)` is called once the broker has it, or with FrontierClosed after the end. Raises BusError if an
+        entry was refused.
         """
         if self._error is not None:
             raise self._error
-        self._queue.put((partition, data, done))
+        with self._lock:
+            ticket = next(self._tickets)
+            self._queue.put(_QueuedEntry(ticket, partition, data, done))
         if self._has_ended:
             self._refuse()
-
-    def flush(self, timeout: float = inf) -> bool:
-        """Return whether the broker has all that was written before, within so many seconds. Raises BusError."""
-        reached = threading.Event()
-        self._queue.put(reached)
-        deadline = monotonic() + timeout
-        while not (is_there := reached.wait(min(0.5, max(0.0, deadline - monotonic())))):
-            if not self._thread.is_alive() or monotonic() >= deadline:
-                break
-        if self._error is not None:
-            raise self._error
-        return is_there
+        return ticket
 
     def close(self) -> None:
         """Append the remaining entries, and end the thread; entries that a broker does not take soon are given up."""
@@ -93,7 +95,7 @@ class Writer:
             items.append(self._queue.get())
         try:
             for item in items:
-                if isinstance(item, tuple):
+                if item is not None:
                     self._patiently(_sending(producer, item))
             self._patiently(lambda: producer.flush(PATIENCE))
         except BusError as e:
@@ -121,13 +123,14 @@ class Writer:
         if since is not None:
             log.info("Kafka answers again after %.0f s", monotonic() - since + PATIENCE, extra={"event": "broker_back"})
 
-    def _tell(self, items: list[_Item | threading.Event | None], error: BaseException | None = None) -> None:
+    def _tell(self, items: list[_QueuedEntry | None], error: BaseException | None = None) -> None:
+        error = error or self._error
         for item in items:
-            if isinstance(item, threading.Event):
-                item.set()
-            elif item is not None and item[2] is not None:
-                item[2](None, error or self._error)
+            if item is not None:
+                self.confirmed = item.ticket if error is None else self.confirmed
+                if item.done is not None:
+                    item.done(None, error)
 
 
-def _sending(producer: Producer, item: _Item) -> Callable[[], None]:
-    return lambda: producer.send(item[1], partition=item[0])
+def _sending(producer: Producer, item: _QueuedEntry) -> Callable[[], None]:
+    return lambda: producer.send(item.data, partition=item.partition)

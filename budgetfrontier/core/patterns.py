@@ -43,22 +43,19 @@ class Pattern:
 
     `search(text)` is true if the pattern matches anywhere, `fullmatch(text)` returns the match of the whole text; each
     takes a few hundredths of a second at most. `given_up` counts the searches that ran out of time, and so counted as
-    no match. A pattern that is `timeless` gives the same answers on any machine: `search` gives up on texts that are
-    longer than `longest_bounded`.
+    no match.
     """
 
     __slots__ = ("_bounded", "_longest_bounded", "_unbounded", "given_up", "search", "text")
 
-    def __init__(self, text: str, *, timeless: bool = False) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
         self.given_up = 0
         try:
             self._unbounded = re.compile(text)
             self._longest_bounded = longest_bounded(text)
             self.search: Callable[[str], Any] = self._unbounded.search
-            if self._longest_bounded < MAX_LENGTH and timeless:
-                self.search = self._search_short
-            elif self._longest_bounded < MAX_LENGTH:
+            if self._longest_bounded < MAX_LENGTH:
                 import regex  # imported here because most patterns do not need it
 
                 self._bounded = regex.compile(_for_regex(text), regex.VERSION0)
@@ -68,19 +65,13 @@ class Pattern:
         except ValueError as error:  # regex.error is a ValueError too
             raise ValueError(f"it cannot be searched for in bounded time ({error}); write it more simply") from None
 
-    def _search_short(self, text: str) -> bool:
-        if len(text) <= self._longest_bounded:
-            return self._unbounded.search(text) is not None
-        self.given_up += 1
-        return False
-
     def _search(self, text: str) -> bool:
         if len(text) <= self._longest_bounded:
             return self._unbounded.search(text) is not None
         return self._in_time(self._bounded.search, text) is not None
 
     def fullmatch(self, text: str) -> Any:
-        """Return the match of the whole text, with its groups; None if there is none. Not of one that is timeless."""
+        """Return the match of the whole text, with its groups; None if there is none."""
         if len(text) <= self._longest_bounded or self._longest_bounded >= MAX_LENGTH:
             return self._unbounded.fullmatch(text)
         return self._in_time(self._bounded.fullmatch, text)

@@ -96,7 +96,7 @@ class Steering:
         command, guard, delivery = checked(command), self._guard, self._delivery
         if guard.commits.in_batch and guard.commands.must_wait(command):
             raise CommandInProgress(guard.commands.told(command))
-        if guard.commits.in_batch and operations.takes_steps(command.op, command.args):
+        if guard.commits.in_batch and not guard.logged and operations.takes_steps(command.op, command.args):
             raise FrontierError(
                 f"{command.op} may take several steps, and commits each: give it after the atomic batch"
             )

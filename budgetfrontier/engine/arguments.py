@@ -14,6 +14,7 @@ from budgetfrontier.clock import Clock
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease, Outcome, RunEnd
 from budgetfrontier.errors import InvalidUrl, WrongType
+from budgetfrontier.storage import keys
 
 _Named = TypeVar("_Named", Outcome, RunEnd)
 
@@ -296,6 +297,14 @@ def entry(value: object, call: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise WrongType(f"{call} takes an id, a whole number, not {_kind(value, instead='Adjustment AuditEntry')}")
     return value
+
+
+def partition(value: float) -> int:
+    """Return the number of a partition. Raises ValueError and WrongType."""
+    number = whole(value, "partition")
+    if not 0 <= number < 1 << keys.PARTITION_BITS:
+        raise ValueError(f"partition is a number from 0 to {(1 << keys.PARTITION_BITS) - 1}, not {number}")
+    return number
 
 
 def flag(value: object, name: str) -> bool:

@@ -69,7 +69,7 @@ class AtomicBatch:
     def _commit(self) -> None:
         guard = self._guard
         if self.note is not None:
-            meta.write_note(guard.tables.env.txn, guard.tables.env.db[keys.META], self.note)
+            meta.write_row(guard.tables.env.txn, guard.tables.env.db[keys.META], meta.NOTE, self.note)
             guard.commits.changes += 1
         guard.commit()
         guard.commits.end_batch()

@@ -36,7 +36,7 @@ class Delivery:
     def read_mailbox(self) -> None:
         """Take the next step of a long command; apply commands posted since the last look, up to the next long one."""
         guard, counters = self._guard, self._counters
-        if guard.replicated:  # its log says when
+        if guard.logged:  # commands come through the log
             return
         if self._runner.job is not None:
             self.go_on()
@@ -100,7 +100,7 @@ class Delivery:
     def go_on(self) -> None:
         """Take the next step of the command in progress."""
         guard, counters, runner = self._guard, self._counters, self._runner
-        inherited, job = runner.inherited, runner.job
+        inherited, job = runner.inherited and not guard.logged, runner.job
         if job is None:
             return
         if inherited and counters.trying == job.begun.number and counters.starts >= STARTS:

@@ -28,7 +28,7 @@ class DiskGuard:
         self._guard = guard
         self._delivery = delivery
         env = guard.tables.env
-        never = folders is None or env.memory or guard.replicated
+        never = folders is None or env.memory or guard.logged
         self._folders = [] if never else [Path(env.path), *(folders or ())]
         self._next_look = 0.0
         guard.on_look = self._look_if_due

@@ -32,6 +32,7 @@ from budgetfrontier.engine import arguments, known_urls, opening, reporting
 from budgetfrontier.engine.api_commands import Steering
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.batches import Batches
+from budgetfrontier.engine.changelog import Changelog
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.delivery import Delivery
@@ -44,7 +45,6 @@ from budgetfrontier.engine.hooks import check as check_hooks
 from budgetfrontier.engine.internals import Internals
 from budgetfrontier.engine.known_urls import KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
-from budgetfrontier.engine.replica import Replica
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.rules import run_history
@@ -79,7 +79,6 @@ class Frontier:
         clock: Clock | None = None,
         hooks: Sequence[object] = (),
         keep_leases: bool = False,
-        replicated: bool = False,
         disks: Iterable[Path] | None = (),
     ) -> None:
         if not isinstance(parts, opening.Parts):
@@ -87,8 +86,8 @@ class Frontier:
         self._keep_leases = keep_leases
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
-        self._guard = Guard(parts, clock or WallClock(), self._hooks, replicated=replicated)
-        mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
+        self._guard = Guard(parts, clock or WallClock(), self._hooks)
+        mailbox = None if parts.kernel.tables.env.memory or self._guard.logged else Mailbox(parts.path)
         self._delivery = Delivery(self._guard, parts.commands, mailbox)
         disk_guard = DiskGuard(self._guard, self._delivery, disks)
         self._guard.watching = watch(self, parts.kernel.tables.env, mailbox)
@@ -113,9 +112,10 @@ class Frontier:
             )
             self._kernel.put_again = self._known.put_again
         self._steering = Steering(self._guard, self._delivery)
-        replica = Replica(self._guard, self._delivery) if replicated else None
+        recorder = parts.recorder
+        changelog = None if recorder is None else Changelog(self._guard, self._delivery, recorder)
         self._internals = Internals(
-            self._guard, self._admitter, self._steering, disk_guard=disk_guard, known=self._known, replica=replica
+            self._guard, self._admitter, self._steering, disk_guard=disk_guard, known=self._known, changelog=changelog
         )
         tables = self._tables
         of_tables = self._counters, tables, tables.leases, tables.future, tables.rotation
@@ -131,7 +131,7 @@ class Frontier:
         hooks: Sequence[object] = (),
         keep_leases: bool = False,
         program: str | None = None,
-        replicated: bool = False,
+        partition: int | None = None,
         suffix_list: str | None = None,
         disks: Iterable[str | os.PathLike[str]] | None = (),
     ) -> Self:
@@ -146,25 +146,25 @@ class Frontier:
         FrontierLocked, NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and
         then has written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
 
-        For crawls in partitions: a `replicated` frontier is changed by the entries of a log alone, with
-        `internals.replica`, and is refused if it is opened without this option; `suffix_list` is the text of a new
-        frontier's public suffix list.
+        For crawls in partitions: the frontier of a `partition`, by its number, commits nothing before its log has it,
+        see `internals.changelog`, and is refused if it is opened without this option; `suffix_list` is the text of a
+        new frontier's public suffix list.
         """
         close_waiting()
         folder, clock, hooks = arguments.folder(path), arguments.clock(clock) or WallClock(), arguments.hooks(hooks)
         check_hooks(hooks)
         program = this_program() if program is None else arguments.text(program, "program")
-        keep_leases, replicated = arguments.flag(keep_leases, "keep_leases"), arguments.flag(replicated, "replicated")
+        keep_leases = arguments.flag(keep_leases, "keep_leases")
+        partition = None if partition is None else arguments.partition(partition)
         suffix_list = None if suffix_list is None else arguments.text(suffix_list, "suffix_list")
         watched = None if disks is None else arguments.folders(disks)
         parts = opening.open_parts(
             folder, as_settings(settings), now=clock.time(), keep_leases=keep_leases, program=program,
-            replicated=replicated, suffix_list=suffix_list,
+            partition=partition, suffix_list=suffix_list,
         )  # fmt: skip
         try:
             frontier = cls(
-                parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases, replicated=replicated,
-                disks=watched,
+                parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases, disks=watched,
             )  # fmt: skip
         except BaseException:
             parts.kernel.tables.env.close()
@@ -471,7 +471,9 @@ class Frontier:
         """Commit and sync all changes so far; commands in the mailbox are applied first, long ones in part."""
         self._guard.enter()
         if self._guard.commits.in_batch:
-            raise FrontierError("an atomic batch is committed at its end, and not before")
+            raise FrontierError(
+                "an atomic batch is committed at its end, and not before; a partition once its log has the changes"
+            )
         self._guard.operate(self._guard.tick, changes=0)
 
     def atomic(self, *, note: bytes | None = None) -> AtomicBatch:
@@ -489,7 +491,7 @@ class Frontier:
     def note(self) -> bytes | None:
         """The note of the last atomic batch that had one; None if there was none. O(its size)."""
         self._guard.enter()
-        return meta.read_note(self._tables.env.txn, self._tables.env.db[keys.META])
+        return meta.read_row(self._tables.env.txn, self._tables.env.db[keys.META], meta.NOTE)
 
     def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
         """Give the leases back uncounted, commit, and release the lock. A second close does nothing.

@@ -80,7 +80,7 @@ class Guard:
     `leave` or `abort`.
     """
 
-    def __init__(self, parts: Parts, clock: Clock, hooks: Hooks, *, replicated: bool) -> None:
+    def __init__(self, parts: Parts, clock: Clock, hooks: Hooks) -> None:
         self.kernel = parts.kernel
         self.tables = parts.kernel.tables
         self.commands = parts.commands
@@ -97,8 +97,8 @@ class Guard:
         self.horizon = parts.now
         """The time from which on `now` looks whether the clock was set forward."""
         self._steps = ClockSteps(clock)
-        self.replicated = replicated
-        """Whether all changes come from a log, which gives the same frontier whenever it is applied."""
+        self.logged = parts.recorder is not None
+        """Whether all changes go to a log first: `Changelog` commits them, and nothing else does."""
         self.on_look = _nothing
         """Looks at the disks once every commit interval: `DiskGuard`."""
         self.on_tick = self.on_underway = self.on_abort = self.on_close = _nothing
@@ -257,12 +257,12 @@ class Guard:
             return
         self.on_tick()
         self.on_look()
-        if self.kernel.rollout.waiting and not self.replicated:
+        if self.kernel.rollout.waiting:
             self.kernel.rollout.step(self.now())
             self.settle()
         self.tables.env.check_place()  # for calls that change nothing, too
         series = self.tables.series
-        if series.behind and not self.replicated and self.now() >= series.due:
+        if series.behind and self.now() >= series.due:
             self.commits.changes += 1  # an idle crawl writes its last row, too
         self.commit()
         self.tables.runs.touch()
@@ -275,22 +275,31 @@ class Guard:
 
     def commit(self) -> None:
         """Commit and sync all changes."""
-        tables = self.tables
         if self.commits.has_changes:
-            self.hooks.before_commit()
-            tables.counters.time = now = self.now()
-            if now >= tables.series.due:
-                tables.series.record(now)
-            else:
-                tables.series.behind = True
-            if tables.filter is not None:
-                tables.filter.fold_if_due()
-            tables.flush()
-            tables.env.commit()
-            tables.queues.committed()
-            if tables.filter is not None:
-                tables.filter.committed()
+            self.flush()
+            self.tables.env.commit()
+            self.committed()
         self.commits.begin()
+
+    def flush(self) -> None:
+        """Write all that is in memory into the transaction, as of now."""
+        tables = self.tables
+        self.hooks.before_commit()
+        tables.counters.time = now = self.now()
+        if now >= tables.series.due:
+            tables.series.record(now)
+        else:
+            tables.series.behind = True
+        if tables.filter is not None:
+            tables.filter.fold_if_due()
+        tables.flush()
+
+    def committed(self) -> None:
+        """Note that all that was written is durable."""
+        tables = self.tables
+        tables.queues.committed()
+        if tables.filter is not None:
+            tables.filter.committed()
 
     def commit_after_lease(self, leased: int, wanted: int) -> None:
         """Commit if a lease has found nothing, or has more to do after moving many queues."""
@@ -331,7 +340,7 @@ class Guard:
         path = self.tables.env.path
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
             self.on_abort()
-        self.tables.runs.fail(error, self.latest, leased=self.tables.leases.given_out)
+        self._note_failure(error)
         self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
             raise translate_error(error, path) from error
@@ -339,38 +348,48 @@ class Guard:
             error.add_note(f"The frontier {path} was closed. {REOPEN}")
         raise error
 
+    def _note_failure(self, error: BaseException) -> None:
+        """Leave a note of the end of the run beside the frontier, where nothing of it is stored."""
+        if not self.logged:
+            self.tables.runs.fail(error, self.latest, leased=self.tables.leases.given_out)
+
     def drop(self, error: BaseException) -> None:
         """Drop everything since the last commit and close, because an atomic batch has failed."""
         self.on_abort()
-        self.tables.runs.fail(error, self.latest, leased=self.tables.leases.given_out)
+        self._note_failure(error)
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         self.close(f"this frontier was closed because an atomic batch has failed ({what}); open it again")
 
     def end(self, *, keep_leases: bool, end: RunEnd | None, reason: str) -> None:
         """Give the leases back, unless they are kept, store how the run ended, commit and close.
 
-        A second call does nothing.
+        A frontier whose changes go to a log is closed as of its last commit. A second call does nothing.
         """
         if self.closed is not None and not self.forked:
             return
         if self.owner == BROKEN and get_ident() == self.thread:
             self.close(_BROKEN)
             return
-        if self.commits.in_batch:
+        if self.commits.in_batch and not self.logged:
             self.drop(FrontierError("`close` was called in it"))
             return
-        self.attempt(lambda: self._commit_last(end, reason, keep_leases=keep_leases))
+        if not self.logged:
+            self.attempt(lambda: self._commit_last(end, reason, keep_leases=keep_leases))
         self.close("this frontier was closed; open it again")
 
     def _commit_last(self, end: RunEnd | None, reason: str, *, keep_leases: bool) -> None:
         if not keep_leases:
             self.kernel.lease_expiry.give_back(list(self.tables.leases.out.values()), self.now())
             self.settle()
+        self.end_run(end, reason)
+        self.commit()
+
+    def end_run(self, end: RunEnd | None, reason: str) -> None:
+        """Write how the run has ended, and the last row of the totals."""
         state = self.kernel.counters.state
         self.tables.runs.end(end, reason, self.now(), leased=self.tables.leases.given_out, crawl=state)
         self.commits.changes += 1  # the time of the end is stored, whatever else has changed
         self.tables.series.record(self.now())
-        self.commit()
 
     def close(self, why: str) -> None:
         """Close the files; uncommitted changes are dropped."""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from math import inf
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, KeptTotals, KeptUrl, Lease
 from budgetfrontier.engine import arguments, known_urls, lease_by_queue, regulation
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.api_commands import Steering
+from budgetfrontier.engine.changelog import Changelog
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.disk_guard import DiskGuard
 from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
 from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.regulation import Asked
-from budgetfrontier.engine.replica import Replica
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.records import AuditEntry
@@ -38,7 +37,7 @@ class Internals:
         *,
         disk_guard: DiskGuard,
         known: KnownUrls | None,
-        replica: Replica | None,
+        changelog: Changelog | None,
     ) -> None:
         self._guard = guard
         self._kernel = guard.kernel
@@ -47,7 +46,7 @@ class Internals:
         self._steering = steering
         self._disk_guard = disk_guard
         self._known = known
-        self._replica = replica
+        self._changelog = changelog
 
     def __repr__(self) -> str:
         return f"<Internals of {self._guard!r}>"
@@ -288,7 +287,7 @@ class Internals:
         now, found = guard.now(), [each for each in found if 0 < len(each) <= arguments.LONGEST_KEY]
         return guard.operate(lambda: sum(known.forget(each, now) for each in found), changes=len(found))
 
-    # -- for commands, and for logs that are replicated
+    # -- for commands, and for partitions
 
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
         """Apply a command that came from outside, and audit it. A command that is refused changes nothing.
@@ -310,19 +309,9 @@ class Internals:
         self._guard.enter()
         return self._guard.commands.job is not None
 
-    def goes_on_at(self) -> float:
-        """Return the time from which `Replica.go_on` has something to do; infinity if there is nothing. O(1).
-
-        0.0 while a long command or a change of settings is in progress, else the next lease's deadline, or earlier.
-        """
-        self._guard.enter()
-        if self.is_busy or self._kernel.rollout.waiting:
-            return 0.0
-        return self._tables.leases.next_expiry if self._tables.leases.out else inf
-
     @property
-    def replica(self) -> Replica:
-        """The application of the entries of its log. Raises FrontierError if the frontier is not replicated."""
-        if self._replica is None:
-            raise FrontierError("this frontier is not replicated: open it with `replicated=True`")
-        return self._replica
+    def changelog(self) -> Changelog:
+        """The changes for the log of its partition. Raises FrontierError if it was opened without `partition`."""
+        if self._changelog is None:
+            raise FrontierError("this frontier is that of no partition: open it with `partition`")
+        return self._changelog

@@ -32,6 +32,7 @@ class Leases:
         self.next_expiry = NEVER
         """A lower bound of their deadlines."""
         self.next_id = self._first_id = self._given = 0
+        self._partition: int | None = None
         self._written: dict[int, float] = {}  # those on disk, each with the time when it was handed out
         self.calls: list[tuple[int, float]] = []
         """The first id of each call that has leased something since the last commit, and its time."""
@@ -41,19 +42,28 @@ class Leases:
         """The number of leases that this run has given."""
         return self._given + self.next_id - self._first_id
 
-    def start(self, counters: Counters) -> None:
+    def start(self, counters: Counters, partition: int | None = None) -> None:
         """Begin the epoch of this run, with ids that no other run gives out; it is to be committed before any of them.
 
         They begin at random in the epoch, so that no lease of another frontier, or of this one's copy, is this run's.
+        Those of a `partition` have its number, so that they are no other partition's.
         """
         counters.epoch += 1
-        self.next_id = self._first_id = (counters.epoch << keys.EPOCH_SHIFT) + 1 + randbits(keys.RANDOM_BITS)
-
-    def number_from(self, first: int, counters: Counters) -> None:
-        """Give the ids from `first` on; the caller sees to it that no id is given twice."""
-        self._given = self.given_out
+        first = (counters.epoch << keys.EPOCH_SHIFT) + 1
+        if partition is None:
+            first += randbits(keys.RANDOM_BITS)
+        else:
+            first += (partition << keys.PARTITION_SHIFT) + randbits(keys.PARTITION_RANDOM_BITS)
+        self._given, self._partition = self.given_out, partition
         self.next_id = self._first_id = first
-        counters.epoch = max(counters.epoch, first >> keys.EPOCH_SHIFT)
+
+    def go_on_numbering(self, counters: Counters) -> bool:
+        """Begin another epoch if this one may not have enough ids until this is called again; return whether it did."""
+        last = (self._first_id >> keys.PARTITION_SHIFT) + 1 << keys.PARTITION_SHIFT
+        if self._partition is None or self.next_id < last - keys.PARTITION_RESERVE:
+            return False
+        self.start(counters, self._partition)
+        return True
 
     def stored(self) -> Iterator[tuple[int, LeaseRow]]:
         """Yield the leases that an earlier run left, by id."""

@@ -20,9 +20,8 @@ from budgetfrontier.storage import keys, meta, series
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import is_damage, translate_error
 from budgetfrontier.storage.records import AuditEntry, DeadRow, restore_lease
+from budgetfrontier.storage.table_changes import Recorder
 
-REPLICA = b"replica\n"
-"""The beginning of the note of every replica of a log."""
 _AHEAD = 1.0  # seconds: smaller corrections of the clock are normal
 
 
@@ -40,6 +39,8 @@ class Parts(NamedTuple):
     """New dead letters: URIs that were out once too often when their process died."""
     hooks: list[object]
     """The hooks that the settings name."""
+    recorder: Recorder | None
+    """The notes of changes for the log of a partition; None: there is no log."""
 
 
 def open_parts(
@@ -49,26 +50,28 @@ def open_parts(
     now: float,
     keep_leases: bool,
     program: str,
-    replicated: bool = False,
+    partition: int | None = None,
     suffix_list: str | None = None,
     scratch: bool = False,
 ) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made.
 
-    `scratch`: it is a copy that is thrown away afterwards, so that nothing is synced, the hooks of its settings are not
-    loaded, and that of a replica of a log may be changed without its log.
+    That of a `partition` is not made: it has to be in its log first. `scratch`: it is a copy that is thrown away
+    afterwards, so that nothing is synced, the hooks of its settings are not loaded, and that of a partition may be
+    changed without its log.
     """
     hooks: list[object] | None = [] if scratch else None
     if settings is not None and not scratch:
         hooks = load_hooks(settings.hooks)  # bad ones must not be stored
-    env = Environment(path, sync=not scratch)
+    recorder = None if partition is None else Recorder()
+    env = Environment(path, sync=not scratch, wrap=None if recorder is None else recorder.wrap)
     try:
         if not scratch:
-            _check_note(env, replicated=replicated)
+            _check_place(env, in_partition=partition is not None)
         unstored = series.unstored(env.view())
         kernel = Kernel(env, meta.read_counters(env.txn, env.db[keys.META]))
-        kernel.tables.leases.start(kernel.counters)
-        kernel.tables.runs.begin(program, now, last_commit=kernel.counters.time)
+        kernel.tables.leases.start(kernel.counters, partition)
+        kernel.tables.runs.begin(program, now, last_commit=kernel.counters.time, elsewhere=partition is not None)
         opened = SettingsAtOpen(kernel, settings)
         hooks = load_hooks(opened.settings.hooks) if hooks is None else hooks
         fixed_at_creation.check_kept_urls(env, kernel.counters, opened.stored, opened.settings)
@@ -97,27 +100,32 @@ def open_parts(
         paused = kernel.settle()
         kernel.tables.start_series(now, program, unstored)
         kernel.tables.flush()
-        env.commit()
-        kernel.tables.runs.begun()
-        kernel.tables.preloaded.read(files)
+        if recorder is None:
+            env.commit()
+            kernel.tables.runs.begun()
+        kernel.tables.preloaded.read(files, commit=env.commit if recorder is None else _nothing)
     except BaseException as e:
         env.close()
         if is_damage(e):
             raise translate_error(e, env.path) from e
         raise
-    return Parts(kernel, admitter, commands, env.path, now, paused, buried, hooks)
+    return Parts(kernel, admitter, commands, env.path, now, paused, buried, hooks, recorder)
 
 
-def _check_note(env: Environment, *, replicated: bool) -> None:
-    """Raise FrontierError for a replica of a log that is opened as an ordinary frontier, or the other way round."""
-    note = meta.read_note(env.txn, env.db[keys.META])
-    if not replicated and note is not None and note.startswith(REPLICA):
+def _nothing() -> None:
+    """Commit nothing: the log has to have it first."""
+
+
+def _check_place(env: Environment, *, in_partition: bool) -> None:
+    """Raise FrontierError for a copy of a partition that is opened as an ordinary frontier, or the other way round."""
+    is_copy = meta.read_row(env.txn, env.db[keys.META], meta.PLACE) is not None
+    if is_copy and not in_partition:
         raise FrontierError(
-            f"{env.path} is a replica of a log, which alone may change it: give the crawl with --cluster, and no job"
+            f"{env.path} is a copy of a partition, which its log alone may change: give the crawl with --cluster, and "
+            "no job"
         )
-    begun = meta.read_settings(env.txn, env.db[keys.META])[0] is not None
-    if replicated and begun and (note is None or not note.startswith(REPLICA)):
-        raise FrontierError(f"{env.path} is a frontier of its own, and no replica of a log: give another folder")
+    if in_partition and not is_copy and env.txn.get(b"settings", db=env.db[keys.META]) is not None:
+        raise FrontierError(f"{env.path} is a frontier of its own, and no copy of a partition: give another folder")
 
 
 def _preloaded_files(kernel: Kernel, now: float) -> list[str]:

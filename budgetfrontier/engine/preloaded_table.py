@@ -93,20 +93,20 @@ class PreloadedTable:
             self._write_rows()
         return changed
 
-    def read(self, files: Sequence[str]) -> None:
-        """Store what `prepare` has looked through, with a commit after each batch; remove files not named any more.
+    def read(self, files: Sequence[str], *, commit: Callable[[], None]) -> None:
+        """Store what `prepare` has looked through, with a `commit` after each batch; remove files not named any more.
 
         Raises SettingsError if a file has changed meanwhile and cannot be read.
         """
         for row in self._outdated:
-            self._remove(row.number)
+            self._remove(row.number, commit)
             if row.path in files:
-                self._store(row)
+                self._store(row, commit)
                 row.whole = True
             else:
                 self._rows.remove(row)
             self._write_rows()
-            self._env.commit()
+            commit()
         self._outdated = []
 
     def _row(self, path: str) -> PreloadedRow | None:
@@ -124,7 +124,7 @@ class PreloadedTable:
     def _write_rows(self) -> None:
         meta.write_preloaded(self._env.txn, self._env.db[keys.META], self._rows)
 
-    def _remove(self, number: int) -> None:
+    def _remove(self, number: int, commit: Callable[[], None]) -> None:
         start = keys.preloaded.pack(number, b"")
         while True:
             cursor, removed = self._env.txn.cursor(self._db), 0
@@ -133,9 +133,9 @@ class PreloadedTable:
             cursor.close()
             if removed < BATCH:
                 return  # the next commit has them
-            self._env.commit()
+            commit()
 
-    def _store(self, row: PreloadedRow) -> None:
+    def _store(self, row: PreloadedRow, commit: Callable[[], None]) -> None:
         row.uris, lines = 0, _lines(row.path)
         while batch := list(islice(lines, BATCH)):
             values = {self._key(row, url): keys.value.pack(value) for url, value in batch}
@@ -143,7 +143,7 @@ class PreloadedTable:
             row.uris += sum(not cursor.set_key(key) for key in values)
             cursor.putmulti(sorted(values.items()))
             cursor.close()
-            self._env.commit()
+            commit()
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

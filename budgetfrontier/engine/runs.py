@@ -36,13 +36,16 @@ class Runs:
         self._row = RunRow(0.0, 0, "", "")
         self._next_touch = 0.0
 
-    def begin(self, program: str, now: float, *, last_commit: float) -> None:
-        """Begin the row of this run; end that of the run before, with `last_commit` as its last, if it has no end."""
+    def begin(self, program: str, now: float, *, last_commit: float, elsewhere: bool = False) -> None:
+        """Begin the row of this run; end that of the run before, with `last_commit` as its last, if it has no end.
+
+        If that may have been `elsewhere`, the lock file does not say how it ended.
+        """
         latest = next(self._env.view().newest_items(keys.RUNS), None)
         if latest is not None:
             self._number, row = keys.u32.unpack(latest[0])[0], decode_run(latest[1])
             if row.end is None:
-                line = self._env.note
+                line = b"" if elsewhere else self._env.note
                 note, copied = decode_note(line), how_copied(line)
                 self._put(run_history.taken_over(row, note, last_commit=last_commit, copied=copied))
         self._number += 1

@@ -16,6 +16,7 @@ from budgetfrontier.engine.history import History
 from budgetfrontier.engine.host_table import HostTable
 from budgetfrontier.engine.lease_table import Leases
 from budgetfrontier.engine.link_table import LinkTable
+from budgetfrontier.engine.peer_table import PeerTable
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.preloaded_table import PreloadedTable
 from budgetfrontier.engine.queue_cache import QueueCache
@@ -64,6 +65,7 @@ class Tables:
         self.future = FutureTable(env, counters, self.queues)
         self.seeds = SeedTable(env, counters)
         self.hosts = HostTable(env)
+        self.peers = PeerTable(env)
         self.links = LinkTable(env, counters)
         self.preloaded = PreloadedTable(env)
         self.dead_letters = DeadLetterTable(env, counters, self.seeds)

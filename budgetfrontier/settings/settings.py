@@ -91,6 +91,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise WrongSettings(f"from_dict takes a dict, not {type(data).__name__}; write from_yaml for a file")
         return read_settings(data, cls())
 
+    @classmethod
+    def known_in(cls, data: dict[str, Any]) -> Settings:
+        """Return what this release knows of the settings of another one; what it does not know is left out."""
+        from budgetfrontier.settings.validation import Validator
+
+        return Validator().settings(data, cls())
+
     def to_dict(self) -> dict[str, Any]:
         """Return all settings as plain data that JSON can represent; `from_dict` returns the same settings."""
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rbloom import Bloom
 
     from budgetfrontier.settings.schema import BloomSettings
+    from budgetfrontier.storage.environment import Environment
 
 _NAME = re.compile(r"seen-([0-9]{1,19})\.bloom")
 _CHUNK = 1 << 20
@@ -99,6 +100,35 @@ def remove_others(folder: Path, generation: int) -> None:
 
 
 # -- copies
+
+
+def fold(env: Environment) -> None:
+    """Write the filter that a copy of a partition has from now on, as its owner has; empty the table `seen`.
+
+    The record of the filter is that of the owner, the table as it was before. Nothing is written if the last commit has
+    this filter, or a later one: then the changes are applied again. Raises MissingExtra, CorruptFrontier, StorageFull.
+    """
+    txn, db, seen = env.txn, env.db[keys.META], env.db[keys.SEEN]
+    row = meta.read_filter(txn, db)
+    with env.env.begin() as committed:
+        before = meta.read_filter(committed, db)
+    if row is not None and (before is None or before.generation < row.generation):
+        if objection(env.path, row):
+            bloom = meta.read_bloom(txn, db)
+            folded = new(bloom)
+            if row.generation > 1:
+                folded = type(folded).load(str(env.path / _file_name(row.generation - 1)), _hash)
+            cursor = txn.cursor(seen)
+            folded.update(key for key in cursor.iternext(values=False) if key != keys.SENTINEL)
+            cursor.close()
+            write(env.path, row.generation, folded)
+            if why := objection(env.path, row, bloom):
+                raise damaged(why)
+        for generation, path in files(env.path).items():
+            if generation not in (row.generation, before.generation if before is not None else 0):
+                path.unlink(missing_ok=True)
+    txn.drop(seen, delete=False)
+    txn.put(keys.SENTINEL, b"", db=seen)
 
 
 def copy_filter(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:

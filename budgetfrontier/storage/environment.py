@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable
 from math import inf, log1p
 from pathlib import Path
 from typing import NoReturn
@@ -47,10 +48,19 @@ class Environment:
     The engine works on `txn` with the handles in `db`; `commit` ends the transaction and begins the next. A new
     frontier exists from its first commit on: a kill or an error before leaves none. After its data file was removed or
     replaced, nothing is committed any more. Without a `path`, the frontier is in memory; without `sync`, a crash of the
-    machine may damage it. Raises FrontierLocked, NotAFrontier, CorruptFrontier or NewerSchema.
+    machine may damage it. `wrap` returns what the engine is to use in the place of each transaction, given the handles.
+    Raises FrontierLocked, NotAFrontier, CorruptFrontier or NewerSchema.
     """
 
-    def __init__(self, path: Path | None, *, map_size: int = 0, sync: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        map_size: int = 0,
+        sync: bool = True,
+        wrap: Callable[[keys.Txn, keys.Tables], keys.Txn] | None = None,
+    ) -> None:
+        self._wrap = wrap
         self.memory = path is None
         path = Path(tempfile.mkdtemp(prefix="budgetfrontier-")) if path is None else path
         self.path = path.absolute()
@@ -121,7 +131,8 @@ class Environment:
         """The number of operations that the map has room for before the next commit."""
         if not info["last_txnid"] % LOOK_AT_READERS:
             self._look_at_readers(info["last_txnid"])
-        self.txn: keys.Txn = self.env.begin(write=True)
+        txn = self.env.begin(write=True)
+        self.txn: keys.Txn = txn if self._wrap is None else self._wrap(txn, self.db)
         self.due = False
         """Whether to commit soon: as many pages are dirty as should be kept in memory."""
         self._written = self._added = 0

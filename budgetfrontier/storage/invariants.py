@@ -109,6 +109,7 @@ class _Checker:
         self._check_runs()
         self._check_seeds()
         self._check_hosts()
+        self._check_peers()
         self._check_history()
         self._check_answers()
         self._check_tallies()
@@ -428,6 +429,10 @@ class _Checker:
         for key, value in self._items(keys.HOSTS):
             if why := host_objection(key, decode_host(value)):
                 self._report(f"hosts: {key!r}: {why}")
+
+    def _check_peers(self) -> None:
+        for key, value in self._items(keys.PEERS):
+            keys.u32.unpack(key), keys.peer.unpack(value)
 
     def _check_history(self) -> None:
         """Compare the histories of queues with their records."""

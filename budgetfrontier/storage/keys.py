@@ -44,12 +44,13 @@ LINKS = "links"  # registered domain -> LinksRow
 PRELOADED = "preloaded"  # number of a file, fingerprint -> value: precedences of URIs that were read from it
 HISTORY = "history"  # queue id -> counts by outcome, and running means: `rules.queue_history`
 ANSWERS = "answers"  # queue id -> QueueAnswers
+PEERS = "peers"  # partition -> what was heard from it last and told to it last, each as log offset, part
 DEGREES = "degrees"  # in-degree of registered domains -> the number of those that have it
 
 TABLES = (
     META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT,
     REMOVED, RUNS, SERIES, URLS, SEEDS, SEED_KEYS, HOSTS, GROUPS, GROUP_IDS, PARKED, GROUP_WAKES, INELIGIBLE,
-    TALLIES, LINKS, DEGREES, PRELOADED, HISTORY, ANSWERS,
+    TALLIES, LINKS, DEGREES, PRELOADED, HISTORY, ANSWERS, PEERS,
 )  # fmt: skip
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction
@@ -107,12 +108,22 @@ series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
 preloaded = Layout(">H16s")  # number of a file, fingerprint
 value = Layout(">b")  # the value of a URI in such a file
 history = Layout(">4H4e")
+peer = Layout(">qQqQ")  # log offset and part of what was heard last, and of what was told; -1: nothing
 delivery = Layout(">HH")  # attempts, deliveries
 
 FINGERPRINT = 16  # bytes of a key of `seen`
 FRESH = delivery.pack(0, 0)
 EPOCH_SHIFT = 40  # bits of a lease id below the epoch: 800 billion leases or more per run, eight million runs
 RANDOM_BITS = 38  # of the first id of an epoch
+PARTITION_SHIFT = 28  # in a partition: bits below its number, 268 million leases of an epoch
+PARTITION_BITS = EPOCH_SHIFT - PARTITION_SHIFT
+PARTITION_RANDOM_BITS = PARTITION_SHIFT - 2
+PARTITION_RESERVE = 1 << 20  # ids that are left when another epoch begins
+
+
+def partition_of_lease(lease_id: int) -> int:
+    """Return the partition of a crawl that has given a lease."""
+    return lease_id >> PARTITION_SHIFT & (1 << PARTITION_BITS) - 1
 
 
 def cost_of(key: bytes) -> int:

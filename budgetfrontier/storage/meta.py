@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from budgetfrontier.core.converters import converter
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, validate_override
+from budgetfrontier.settings.schema import BloomSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import encode
@@ -29,9 +32,16 @@ from budgetfrontier.storage.records import (
 
 NAMES = frozenset(
     (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress",
-     b"sources", b"note", b"filter", b"assignments", b"preloaded")
+     b"sources", b"note", b"place", b"commands", b"filter", b"assignments", b"preloaded")
 )  # fmt: skip
 """The keys of the table."""
+
+NOTE = b"note"
+PLACE = b"place"
+COMMANDS = b"commands"
+OWNED = frozenset((NOTE, PLACE, COMMANDS))
+"""The rows that belong to whoever drives the frontier: its note, the place of a partition in its log, and the commands
+of operators that were sent to it."""
 
 
 def read_counters(txn: keys.Txn, db: Any) -> Counters:
@@ -44,10 +54,14 @@ def read_counters(txn: keys.Txn, db: Any) -> Counters:
 
 
 def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Override]]:
-    """Return the stored settings, None in a new frontier, and the adjustments on top of them."""
-    value = txn.get(b"settings", db=db)
+    """Return the stored settings, None in a new frontier, and the adjustments on top of them.
+
+    Raises SettingsError for settings that this release does not know; those of a partition, in which workers of several
+    releases take turns, are left out.
+    """
+    value, in_partition = txn.get(b"settings", db=db), txn.get(PLACE, db=db) is not None
     try:
-        settings = None if value is None else _settings(value, txn.get(b"sources", db=db))
+        settings = None if value is None else _settings(value, txn.get(b"sources", db=db), known=in_partition)
         return settings, list(_adjustments(txn.get(b"adjustments", db=db) or b"[]"))
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise CorruptFrontier(f"the stored settings cannot be read ({e}); restore a backup") from None
@@ -57,8 +71,8 @@ def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Overrid
 
 
 @lru_cache(maxsize=4)
-def _settings(value: bytes, sources: bytes | None) -> Settings:
-    settings = decode_settings(value)
+def _settings(value: bytes, sources: bytes | None, *, known: bool) -> Settings:
+    settings = Settings.known_in(msgspec.json.decode(value)) if known else decode_settings(value)
     places = [] if sources is None else decode_sources(sources)
     if len(places) != len(settings.overrides):  # a repair has lost them
         return settings
@@ -104,6 +118,7 @@ def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:
 
 
 decode_assignments = msgspec.json.Decoder(list[str | dict[str, Any]]).decode
+_to_bloom: Callable[[Any], BloomSettings] = converter(BloomSettings)
 
 
 def read_assignments(txn: keys.Txn, db: Any) -> list[str | dict[str, Any]]:
@@ -147,15 +162,17 @@ def end_begun(txn: keys.Txn, db: Any) -> None:
     txn.delete(b"progress", db=db)
 
 
-def read_note(txn: keys.Txn, db: Any) -> bytes | None:
-    """Return the note that the caller has stored with a batch; None if there is none."""
-    note = txn.get(b"note", db=db)
-    return None if note is None else bytes(note)
+def read_row(txn: keys.Txn, db: Any, name: bytes) -> bytes | None:
+    """Return a row of the caller's, one of OWNED; None if there is none."""
+    assert name in OWNED
+    value = txn.get(name, db=db)
+    return None if value is None else bytes(value)
 
 
-def write_note(txn: keys.Txn, db: Any, note: bytes) -> None:
-    """Store a note of the caller's."""
-    txn.put(b"note", note, db=db)
+def write_row(txn: keys.Txn, db: Any, name: bytes, value: bytes) -> None:
+    """Store a row of the caller's, unless it is as it was."""
+    if read_row(txn, db, name) != value:
+        txn.put(name, value, db=db)
 
 
 def read_filter(txn: keys.Txn, db: Any) -> FilterRow | None:
@@ -165,6 +182,12 @@ def read_filter(txn: keys.Txn, db: Any) -> FilterRow | None:
         return None if value is None else decode_filter(value)
     except Damage as e:
         raise CorruptFrontier(f"the record of the Bloom filter cannot be read ({e}); restore a backup") from None
+
+
+def read_bloom(txn: keys.Txn, db: Any) -> BloomSettings:
+    """Return the settings of the Bloom filter, which are as they were when the frontier was created."""
+    stored = msgspec.json.decode(txn.get(b"settings", db=db) or b"{}")
+    return _to_bloom(stored.get("frontier", {}).get("bloom", {}))
 
 
 def write_filter(txn: keys.Txn, db: Any, row: FilterRow) -> None:

@@ -122,6 +122,11 @@ class Reader:
         with self.view() as view:
             return view.note()
 
+    def row(self, name: bytes) -> bytes | None:
+        """Return a row of whoever drives the frontier, one of `meta.OWNED`; None if there is none."""
+        with self.view() as view:
+            return view.row(name)
+
     def summary(self) -> Summary:
         """Return the totals. O(1)."""
         with self.view() as view:

@@ -96,6 +96,7 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.SERIES: lambda key, value: len(key) == keys.series.size,
     keys.SEEDS: lambda key, value: len(key) == keys.u64.size and _decodes(decode_seed, value),
     keys.HOSTS: lambda key, value: b"\0" not in key and _decodes(decode_host, value),
+    keys.PEERS: lambda key, value: len(key) == keys.u32.size and len(value) == keys.peer.size,
     keys.LINKS: lambda key, value: b"\0" not in key and _decodes(decode_links, value),
     keys.PRELOADED: lambda key, value: len(key) == keys.preloaded.size and len(value) == keys.value.size,
     keys.URLS: lambda key, value: len(key) == keys.FINGERPRINT and _decodes(decode_url, value),

@@ -102,7 +102,11 @@ class View:
 
     def note(self) -> bytes | None:
         """Return the note of the last atomic batch that had one; None if there was none."""
-        return meta.read_note(self.txn, self.db[keys.META])
+        return self.row(meta.NOTE)
+
+    def row(self, name: bytes) -> bytes | None:
+        """Return a row of whoever drives the frontier, one of `meta.OWNED`; None if there is none."""
+        return meta.read_row(self.txn, self.db[keys.META], name)
 
     def summary(self, counters: Counters | None = None) -> Summary:
         """Return the totals: the stored ones, or `counters` of the engine. O(1)."""

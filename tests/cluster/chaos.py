@@ -2,9 +2,10 @@
 
 `python -m tests.cluster.chaos` starts three workers and four crawlers on a real broker of Kafka, and a web of hosts on
 loopback that notes who asks for what, and when. Every few seconds a process is killed and started again, or a worker
-is paused for longer than its session, or its disk is filled or lost. The settings of the frontier are drawn, too. At
-the end every page must have been fetched, no host by two at once or before its delay was over, every page must be
-charged once, and every partition must be sound.
+is paused for longer than its session, or its disk is filled or lost, or it goes on with another release. The clock of
+one worker is an hour ahead, that of another an hour behind. The settings of the frontier are drawn, too. At the end
+every page must have been fetched, no host by two at once or before its delay was over, every page must be charged once,
+and every partition must be sound.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from budgetfrontier.core.model import Summary
 from budgetfrontier.crawler.demo.loopback import Loopback
 from budgetfrontier.tools.cli.exits import DISK_FULL
 from tests.bus import kafka_server
+from tests.cluster.releases import CHANGES, NextRelease
 from tests.crash.disks import Disk, disk
 from tests.support import until
 
@@ -42,6 +44,20 @@ SESSION = 6.0
 TTL = 12.0
 CONCURRENCY = 20
 SNAPSHOT_EVERY = 10.0
+SKEWS = {"worker1": 3600.0, "worker2": -3600.0}
+"""By how many seconds the clocks of workers are ahead."""
+SKEWED = """
+import sys, time
+skew, clock = float(sys.argv.pop(1)), time.time
+
+def skewed():
+    ours = sys._getframe(1).f_globals["__name__"].startswith("budgetfrontier")
+    return clock() + skew * ours  # gRPC adds its deadlines to it, which its core compares with the real one
+
+time.time = skewed
+from budgetfrontier.__main__ import main
+sys.exit(main())
+"""
 ROOT = Path(__file__).parents[2]
 
 
@@ -102,6 +118,9 @@ class Cluster:
         self.brokers = brokers
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.kills: Counter[str] = Counter()
+        self.next_release = NextRelease(folder / "next", CHANGES)
+        self.upgraded: set[str] = set()
+        """The workers with the next release."""
         self.folders: dict[str, Path] = {}
         """Those of workers that have others than the one of their name."""
         options = f"session.timeout.ms={SESSION * 1000:.0f}&heartbeat.interval.ms=500&max.poll.interval.ms=60000"
@@ -153,6 +172,14 @@ class Cluster:
         self.processes[name].send_signal(signal.SIGCONT)
         self.kills[f"{name} paused"] += 1
 
+    def upgrade(self, name: str) -> None:
+        """Stop a worker, and start it with the other release."""
+        self.processes[name].terminate()
+        self.processes[name].wait(60)
+        self.upgraded ^= {name}
+        self.kills[f"{name} got another release"] += 1
+        self.start(name)
+
     @property
     def is_over(self) -> bool:
         """Whether all crawlers have ended, so that a kill shows nothing any more."""
@@ -198,9 +225,11 @@ class Cluster:
         self.processes[name].wait()
 
     def _start(self, name: str, *arguments: object) -> None:
+        python = self.next_release.command if name in self.upgraded else [sys.executable]
+        skewed = ["-c", SKEWED, str(SKEWS[name])] if name in SKEWS else ["-m", "budgetfrontier"]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "budgetfrontier", *map(str, arguments)], stdout=log, stderr=log, cwd=ROOT
+                [*python, *skewed, *map(str, arguments)], stdout=log, stderr=log, cwd=ROOT
             )
 
     def _arguments(self, name: str) -> list[object]:
@@ -299,7 +328,7 @@ def run(
             until(lambda: len(site.fetches) > 5)
             end = time.monotonic() + seconds
             what = (
-                ["worker", "crawler", "worker", "crawler", "pause", "lose"]
+                ["worker", "crawler", "worker", "crawler", "pause", "lose", "upgrade", "upgrade"]
                 + ["broker"] * brokers_too
                 + ["disk"] * disk_too
             )
@@ -310,6 +339,8 @@ def run(
                         cluster.kill(chance.choice(workers))
                     case "crawler":
                         cluster.kill(chance.choice(crawlers))
+                    case "upgrade":
+                        cluster.upgrade(chance.choice(workers))
                     case "lose":
                         cluster.lose(chance.choice(workers))
                     case "pause":

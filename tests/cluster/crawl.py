@@ -8,15 +8,16 @@ from random import Random
 from typing import Any
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cluster import quota_grants, quota_spending
-from budgetfrontier.cluster.entries import Found, SliceGranted, SliceWanted, Told
+from budgetfrontier.cluster import entries, quota_grants, quota_spending
+from budgetfrontier.cluster.entries import Message, SliceGranted, SliceWanted, Told
+from budgetfrontier.cluster.message_forwarding import Outgoing
 from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.partition_progress import crawl_state, limit_reached, standing_of
 from budgetfrontier.cluster.quota_slices import NOTHING, Amounts
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease
 from budgetfrontier.core.protocol import Ended
-from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
+from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, copied
 
 FINAL = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.DEAD)
 COSTLIEST = 5
@@ -79,43 +80,37 @@ class Crawl:
                 if source == number:  # what the broker has not got is lost
                     for _ in range(self.random.randrange(len(way) + 1)):
                         way.pop()
-        self.owners[number] = Owner(folder, self.logs[number], number, self.flush)
-        self.collect(number)
+
+        def tell(outgoing: list[Outgoing]) -> bool:
+            self._take(number, outgoing)
+            return False
+
+        self.owners[number] = Owner(folder, self.logs[number], number, tell)
 
     def commit(self, number: int) -> None:
-        """Commit a partition, once the others' logs have what it tells them."""
+        """Commit a partition, and let the others' logs have what it tells them."""
         while ways := [way for way in self.way if way[0] == number and self.way[way]]:
             self.deliver(*ways[0])
-        self.owners[number].partition.commit()
+        self.owners[number].commit()
 
-    def flush(self, partition: Partition) -> None:
-        """Append all that a partition tells to the others' logs, before it is committed."""
-        self._take(partition)
-        for source, there in list(self.way):
-            while source == partition.number and self.way[source, there]:
-                self.logs[there].append(self.way[source, there].popleft())
-
-    def collect(self, number: int) -> None:
+    def _take(self, number: int, outgoing: list[Outgoing]) -> None:
         """Take what a partition tells. What it tells again is the same."""
-        self._take(self.owners[number].partition)
-
-    def _take(self, partition: Partition) -> None:
-        number = partition.number
-        for there, body in partition.take_outgoing():
-            known = self.sent[number, there].setdefault(body.origin, body)
-            assert isinstance(body, Found) or body == known
-            self.way[number, there].append(body)
+        for there, data in outgoing:
+            told = entries.decode(data, crawl=CRAWL)
+            assert isinstance(told, Told)
+            assert told == self.sent[number, there].setdefault(told.origin, told)
+            self.way[number, there].append(told)
 
     def deliver(self, source: int, there: int) -> None:
         """Append what is first on a way to the log where it goes."""
         self.logs[there].append(self.way[source, there].popleft())
+        if not any(way for (number, _), way in self.way.items() if number == source):
+            self.owners[source].confirm()
         self.owners[there].apply()
-        self.collect(there)
 
     def deliver_all(self) -> None:
-        for number, owner in self.owners.items():
+        for owner in self.owners.values():
             owner.apply()
-            self.collect(number)
         while ways := [way for way in self.way if self.way[way]]:
             self.deliver(*self.random.choice(ways))
 
@@ -170,7 +165,6 @@ class Crawl:
                     self.steer(
                         number, *random.choice([("retire", key), ("retire", key), ("pause", {}), ("resume", {})])
                     )
-        self.collect(number)
 
     def wait(self, seconds: float) -> None:
         for log in self.logs:
@@ -196,13 +190,11 @@ class Crawl:
             links = self.uris(self.random.randrange(PARTITIONS), self.random.randrange(3))
             late = self.owners[number].finish(Ended(lease.id, outcome, 0.1, None, links))
             self.finished += outcome in FINAL and not late
-            self.collect(number)
 
     def steer(self, number: int, name: str, named: dict[str, Any]) -> None:
         """Let an operator give a command to one partition."""
         self.logs[number].steer(self.random.randbytes(8), name, **named)
         self.owners[number].apply()
-        self.collect(number)
 
     def drain(self, *, calm: bool = False) -> None:
         """Crawl until nothing more can be leased. Unless `calm`, clients die, and some partitions are paused."""
@@ -218,7 +210,6 @@ class Crawl:
             for number in random.sample(range(PARTITIONS), PARTITIONS):
                 for count in (1, random.randrange(1, 4)):
                     self.out += [(number, lease) for lease in self.owners[number].lease(count)]
-                self.collect(number)
             idle = 0 if self.out else idle + 1
             while self.out:
                 if calm:
@@ -235,12 +226,12 @@ class Crawl:
     def check(self) -> None:
         """Assert what holds at any time."""
         partitions = {number: owner.partition for number, owner in self.owners.items()}
-        money = partitions[quota_grants.TREASURER].state.treasury
+        money = partitions[quota_grants.TREASURER].spending.state.treasury
         assert money is not None
         assert sum(money.granted.values(), NOTHING) == money.out
         uris = 0
         for number, partition in partitions.items():
-            part = partition.state.slice
+            part = partition.spending.state.slice
             used, out = quota_spending.use_of(partition.frontier, (True, True))
             uris += used.uris + out.uris
             if part.limited[0]:
@@ -256,10 +247,10 @@ class Crawl:
         assert uris <= self.highest
         assert sum(done(partition) for partition in partitions.values()) == self.finished
 
-    def under_way(self, source: int, there: int) -> list[Told]:
+    def under_way(self, source: int, there: int) -> list[Message]:
         """What was sent and not heard."""
-        heard = self.owners[there].partition.state.heard.get(source, (-1, 0))
-        return [body for origin, body in self.sent[source, there].items() if origin > heard]
+        heard = self.owners[there].partition.heard(source)
+        return [told.message for origin, told in self.sent[source, there].items() if origin > heard]
 
     def used(self) -> Amounts:
         """What all partitions have used."""
@@ -274,7 +265,7 @@ class Crawl:
 
     def check_end(self) -> CrawlState:
         """Assert that all was spent, or that nothing is left to do, and that the state of the crawl says which."""
-        standings = [standing_of(owner.partition) for owner in self.owners.values()]
+        standings = [standing_of("", owner.partition) for owner in self.owners.values()]
         state = crawl_state(standings)
         working = [one for one in standings if one.summary.state is CrawlState.RUNNING]
         if working:
@@ -283,17 +274,10 @@ class Crawl:
             assert state is CrawlState.PAUSED
         return state
 
-    def check_replicas(self) -> None:
-        """Assert that whoever applies the logs has the same partitions."""
+    def check_copies(self) -> None:
+        """Assert that whoever reads the logs has the same partitions."""
         for number, owner in self.owners.items():
-            other = Partition(self._room / f"replica-{number}", CRAWL, number, PARTITIONS)
-            while other.state.position < len(self.logs[number].entries):
-                other.apply(self.logs[number].entries[other.state.position :])
-                other.commit()
-            mine = owner.partition
-            assert (other.state.slice, other.state.treasury) == (mine.state.slice, mine.state.treasury)
-            assert contents(other) == contents(mine)
-            other.close()
+            assert copied(self._room / f"copy-{number}", self.logs[number], number) == owner.contents()
 
 
 def done(partition: Partition) -> int:

@@ -1,48 +1,65 @@
-"""The log of a partition in a list, and what clients call."""
+"""The log of a partition in a list, its owner, and what clients call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from budgetfrontier import Settings
+from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.entries import Called, Claimed, Found, Steered
-from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.entries import Claimed, Found, Message, Steered, Told
+from budgetfrontier.cluster.message_forwarding import Outgoing
+from budgetfrontier.cluster.partition import Partition, WaitingCall
+from budgetfrontier.cluster.partition_clock import PartitionClock
+from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.core.protocol import Ended, Method, Uris, Wanted
 from budgetfrontier.storage import keys
+from budgetfrontier.storage.environment import Environment
 from tests.support import START
 
 CRAWL = "test"
 PARTITIONS = 4
-_NOT_COMPARED = {keys.META, keys.RUNS, keys.SERIES}
-"""Tables in which it shows when a frontier was opened and committed."""
+
+Contents = dict[str, list[tuple[bytes, bytes]]]
 
 
 class Log:
-    """Entries in order, each with the time of the log."""
+    """Entries in order, each stamped with the time of the broker."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings.from_dict({"crawl": CRAWL})
-        self.entries: list[tuple[int, bytes]] = []
+        self.entries: list[Received] = []
         self.time = START
+        self.nonces = count()
 
     def append(self, body: entries.Body, *, crawl: str = CRAWL) -> int:
         """Append an entry; return its offset."""
-        offset = len(self.entries)
-        self.entries.append((offset, entries.encode(body, crawl=crawl, time=self.time)))
-        return offset
+        return self.append_data(entries.encode(body, crawl=crawl))
 
-    def claim(self, worker: str = "one") -> int:
-        """Append a claim; return its epoch."""
-        return self.append(Claimed(worker, worker.encode(), self.settings.to_dict()))
+    def append_data(self, data: bytes) -> int:
+        """Append an entry as it is in a log; return its offset."""
+        self.entries.append(Received(0, len(self.entries), data, self.time))
+        return len(self.entries) - 1
+
+    def claim(self, worker: str = "one") -> bytes:
+        """Append a claim; return its nonce."""
+        nonce = b"%d" % next(self.nonces)
+        self.append(Claimed(worker, nonce))
+        return nonce
+
+    def tell(self, origin: tuple[int, int], message: Message, source: int = 1) -> int:
+        """Append a message of another partition."""
+        return self.append(Told(source, origin, message))
 
     def find(self, origin: int, *urls: str, source: int = 1) -> int:
         """Append URLs found elsewhere."""
-        return self.append(Found(source, (origin, 0), list(urls)))
+        return self.tell((origin, 0), Found(list(urls)), source)
 
     def steer(self, command: bytes, name: str, **named: Any) -> int:
         """Append a command of an operator."""
@@ -50,41 +67,95 @@ class Log:
 
 
 class Owner:
-    """A partition with its log, and the calls that its owner takes."""
+    """A partition with its log, and the calls that its owner takes: each is answered at once.
+
+    What it tells others goes to `on_outgoing`, and is confirmed once that returns True.
+    """
 
     def __init__(
-        self, folder: Path, log: Log, number: int = 0, flush: Callable[[Partition], None] = lambda partition: None
+        self,
+        folder: Path,
+        log: Log,
+        number: int = 0,
+        on_outgoing: Callable[[list[Outgoing]], bool] | None = None,
     ) -> None:
         self.log = log
-        self._flush = flush
-        self.partition = Partition(folder, CRAWL, number, PARTITIONS)
-        self.epoch = log.claim(folder.name)  # not its path: of the same log, each run has the same lease ids and jitter
-        self._calls = 0
+        self.outgoing: list[tuple[int, Told]] = []
+        self._on_outgoing = on_outgoing or self._keep
+        self._ticket = 0
+        nonce = log.claim(folder.name)
+        copy = PartitionCopy(folder, CRAWL, number, PARTITIONS)
+        with closing(copy):
+            epoch = copy.apply(log.entries[copy.reading.position :], nonce=nonce)
+            assert epoch is not None
+            place = copy.place
+            copy.commit()
+        clock = PartitionClock(log.time, steady=lambda: log.time - START)
+        self.partition = Partition(folder, place, epoch, log.settings, clock)
         self.apply()
 
-    def close(self) -> None:
-        """Close the partition."""
-        self.partition.close()
+    def _keep(self, outgoing: list[Outgoing]) -> bool:
+        for number, data in outgoing:
+            told = entries.decode(data, crawl=CRAWL)
+            assert isinstance(told, Told)
+            self.outgoing.append((number, told))
+        return True
 
-    def apply(self) -> list[Any]:
-        """Apply what is new in the log; return the results of own calls."""
-        found: list[Any] = []
-        while self.partition.state.position < len(self.log.entries):
-            new = self.log.entries[self.partition.state.position :]
-            found += self.partition.apply(new, epoch=self.epoch)
-            if self.partition.is_commit_due:
-                self._flush(self.partition)
-                self.partition.commit()
-        return found
+    def take_outgoing(self) -> list[tuple[int, Told]]:
+        """Return what was told to others since the last time."""
+        taken, self.outgoing = self.outgoing, []
+        return taken
+
+    def close(self) -> None:
+        """Close the partition as of its last commit, as a kill does."""
+        self.partition.frontier.close()
+
+    def turn(self) -> bool:
+        """Read what is new in the log, apply it, and append the changes; return whether anything happened."""
+        one = self.partition
+        first = one.next_offset if one.wanted is None else one.wanted
+        one.wanted = None
+        batch = self.log.entries[first:]
+        if batch:
+            one.read(batch)
+        changed = one.step()
+        for data in changed:
+            self.log.append_data(data)
+        outgoing = one.forwarding.outgoing()
+        if outgoing:
+            self._ticket += len(outgoing)
+            one.forwarding.sent(self._ticket)
+            if self._on_outgoing(outgoing):
+                self.confirm()
+        return bool(batch or changed or outgoing or one.wanted is not None)
+
+    def confirm(self) -> None:
+        """Let all that it has told be in the others' logs."""
+        self.partition.forwarding.confirm(self._ticket)
+
+    def apply(self) -> None:
+        """Apply what is new in the log."""
+        while self.turn():
+            pass
+
+    def commit(self) -> None:
+        """Apply what is new in the log, and store it."""
+        self.apply()
+        while not self.partition.is_settled:
+            self.partition._next_commit = 0.0
+            self.turn()
 
     def call(self, method: Method, arguments: Any) -> Any:
         """Take a call, and return its reply."""
-        self._calls += 1
-        self.log.append(Called(self.epoch, self._calls, method.name, protocol.encode(arguments)))
-        applied = self.apply()[-1]
-        if applied.error is not None:
-            raise applied.error
-        return protocol.decoder(method.reply)(applied.reply)
+        answers: list[tuple[Any, BaseException | None]] = []
+        data = protocol.encode(arguments)
+        call = WaitingCall(lambda one: one.call(method.name, data), lambda *answer: answers.append(answer), len(data))
+        self.partition.add(call)
+        self.apply()
+        [(reply, error)] = answers
+        if error is not None:
+            raise error
+        return protocol.decoder(method.reply)(reply)
 
     def schedule(self, *urls: str | CrawlUri) -> Any:
         """Schedule URLs."""
@@ -100,14 +171,22 @@ class Owner:
         late: list[int] = self.call(protocol.FINISH_MANY, list(ended))
         return late
 
+    def contents(self) -> Contents:
+        """Return all rows."""
+        self.commit()
+        return rows(self.partition.frontier._tables.env)
 
-def contents(partition: Partition) -> dict[str, list[tuple[bytes, bytes]]]:
-    """Return all records of a partition that its log determines."""
-    partition.commit()
-    env = partition.frontier._tables.env
+
+def copied(folder: Path, log: Log, number: int = 0) -> Contents:
+    """Return the rows of a copy that has read the log and no more."""
+    with closing(PartitionCopy(folder, CRAWL, number, PARTITIONS)) as copy:
+        copy.apply(log.entries[copy.reading.position :])
+        copy.commit()
+        assert copy._env is not None
+        return rows(copy._env)
+
+
+def rows(env: Environment) -> Contents:
+    """Return all rows as of the last commit."""
     with env.env.begin() as txn:
-        return {
-            name: [(bytes(key), bytes(value)) for key, value in txn.cursor(env.db[name])]
-            for name in keys.TABLES
-            if name not in _NOT_COMPARED
-        }
+        return {name: [(bytes(key), bytes(value)) for key, value in txn.cursor(env.db[name])] for name in keys.TABLES}

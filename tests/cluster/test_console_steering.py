@@ -20,7 +20,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import CrawlUri, Directive, Outcome, Settings
-from budgetfrontier.cluster import crawl_owners, worker
+from budgetfrontier.cluster import crawl_owners, partition
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
@@ -54,7 +54,7 @@ Do = Callable[..., Coroutine[Any, Any, Answer]]
 @pytest.fixture
 def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that runs a visit of the console, of a crawl with four queues."""
-    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
     monkeypatch.setattr(crawl_owners, "WAIT", PATIENCE)
     monkeypatch.setattr(partitioned_job, "FRESH", 0.0)
     with (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Outcome, Settings
-from budgetfrontier.cluster import worker
+from budgetfrontier.cluster import partition
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.routing import partition_of_queue
@@ -31,7 +31,7 @@ APART, ALSO = (
 def test_a_url_with_a_queue_of_its_own_is_explained_by_the_partition_that_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
     settings = Settings.from_dict({"crawl": "test", "frontier": {"politeness": {"min_delay": 0.0}}})
     with running(tmp_path, settings, [range(PARTITIONS)], PARTITIONS) as cluster:
         until(lambda: len(cluster.directory.read()) == PARTITIONS)

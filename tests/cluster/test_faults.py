@@ -27,9 +27,11 @@ from budgetfrontier.cluster import state
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import KafkaDirectory, place
 from budgetfrontier.cluster.snapshots import newest_first
+from budgetfrontier.cluster.state import LogPlace
 from budgetfrontier.cluster.topics import prepare
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.storage import meta
 from budgetfrontier.tools.cli.exits import DISK_FULL
 from tests.bus.kafka_server import NotInstalled, jars, started
 from tests.crash.disks import disk
@@ -150,7 +152,7 @@ def a_broker_is_away(crawl: Crawl, frontier: ClusterFrontier, broker: subprocess
             call.result()
     finally:
         broker.send_signal(signal.SIGCONT)
-    assert "Kafka answers again after" in crawl.log("one") + crawl.log("two")
+    until(lambda: "Kafka answers again after" in crawl.log("one") + crawl.log("two"))
 
 
 def transactions_leave_control_records(crawl: Crawl, frontier: ClusterFrontier) -> None:
@@ -250,7 +252,7 @@ def topics_are_made_anew(crawl: Crawl) -> None:
     crawl.config.write_text(crawl.config.read_text().replace(str(crawl.folder / "empty"), str(crawl.folder / "none")))
     (crawl.folder / "none").mkdir()
     with Reader(crawl.folder / "three" / "partition-0000" / "frontier") as reader:
-        before = state.decode(reader.note() or b"").position
+        before = state.decode(reader.row(meta.PLACE) or b"", LogPlace).position
     with crawl.worker("five"), crawl.client() as frontier:
         while not (found := frontier.standings()[0]) or found[0].position <= before:
             frontier.schedule_many([f"https://h{number}.test/" for number in range(30)])

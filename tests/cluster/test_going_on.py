@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import worker
+from budgetfrontier.cluster import partition
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.reports.operators import OperatorCommand
@@ -20,7 +20,7 @@ PARTITIONS = 2
 def test_leases_expire_and_long_commands_end_although_nobody_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
     settings = Settings.from_dict({"crawl": "test"})
     with (
         running(tmp_path, settings, [(0,), (1,)], PARTITIONS) as cluster,

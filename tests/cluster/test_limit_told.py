@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Lease, Settings
-from budgetfrontier.cluster import kafka, worker
+from budgetfrontier.cluster import kafka, partition
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.tools.cli import main
 from tests.cluster.workers import running
@@ -26,7 +26,7 @@ SETTINGS = {
 def test_each_command_names_the_total_that_is_used_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
     with running(tmp_path, Settings.from_dict(SETTINGS), [(0, 1)], 2) as cluster:
         monkeypatch.setattr(kafka, "KafkaDirectory", lambda where: cluster.directory)
         monkeypatch.setattr(kafka, "log_ends", lambda where, partitions: {})

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.cluster.entries import Given, Sent, Steered, Ticked
+from budgetfrontier.cluster.entries import Given, Steered
 from budgetfrontier.cluster.inspector import Inspector
 from budgetfrontier.cluster.operator_commands import refusal
-from budgetfrontier.cluster.partition import Partition
 from budgetfrontier.cluster.state import COMMANDS
 from budgetfrontier.core import protocol
 from budgetfrontier.errors import CommandInProgress, FrontierError, NotAFrontier, SettingsError
-from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
-from tests.cluster.test_partition import OWN, replica_contents
+from tests.cluster.log import Log, Owner, copied
+from tests.cluster.test_partition import OWN
 from tests.support import PATIENCE
 
 
@@ -30,95 +29,84 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
     owner.close()
 
 
-def test_replicas_apply_and_audit_them_alike(owner: Owner, tmp_path: Path) -> None:
+def test_they_are_applied_once_in_order_and_audited(owner: Owner, tmp_path: Path) -> None:
     def give(command: bytes, op: str, args: dict[str, Any]) -> None:
         owner.log.time += 1.0
         owner.log.append(Steered(command, "apply", [op, args, "me", "why", "the line"], {}))
 
     owner.schedule(*(f"https://{host}/" for host in OWN[:3]))
-    owner.schedule(*(f"https://{OWN[5]}/{page}?x" for page in range(1200)))
+    owner.schedule(*(f"https://{OWN[5]}/{page}?x" for page in range(2200)))
     give(b"1", "adjust", {"match": "*", "set": {"queue_total_budget": 0}})
     give(b"2", "withdraw", {"id": b"1"})
     give(b"1", "adjust", {"match": "*", "set": {"queue_total_budget": 0}})  # a repetition
     give(b"3", "withdraw", {"id": b"nothing"})
     give(b"4", "withdraw", {})
-    give(b"5", "delete", {"pattern": r"\?x"})  # which takes three steps
+    give(b"5", "delete", {"pattern": r"\?x"})  # which takes five steps
     give(b"6", "retire", {"queue": OWN[5]})  # which waits
     give(b"7", "undo", {"id": b"6"})
     give(b"8", "pause", {"reason": "why"})  # which does not
     give(b"9", "delete", {"pattern": "(a+)+"})
-    owner.apply()
-    state = owner.partition.state
+    owner.turn()
+    commands = owner.partition._commands
+    state = commands.known
     assert (state.job, [one.command for one in state.waiting]) == (b"5", [b"6", b"7", b"9"])
     assert (state.commands[b"5"], state.commands[b"8"]) == (None, 4)
+    assert commands.goes_on_at() == 0.0
     with pytest.raises(CommandInProgress, match="delete by me is in progress"):
         owner.call(protocol.STEER, protocol.MethodCall("retire", [OWN[0]]))
-    for _ in range(5):
-        assert owner.partition.goes_on_at() == 0.0
-        owner.log.append(Ticked())
-        owner.apply()
-    assert (owner.partition.goes_on_at(), state.job, state.waiting) == (inf, None, [])
+    owner.apply()
+    assert (commands.goes_on_at(), state.job, state.waiting) == (inf, None, [])
     entries = owner.partition.frontier.audit()
     assert [(one.command, bool(one.error)) for one in entries] == [
         ("adjust", False), ("withdraw", False), ("withdraw", True), ("pause", False), ("delete", False),
-        ("retire", False), ("undo", False), ("delete", True),
+        ("retire", False), ("undo", False), ("delete", False),
     ]  # fmt: skip
-    assert (entries[4].effect["deleted"], "kept" in entries[4].effect) == (1200, True)
+    assert (entries[4].effect["deleted"], "kept" in entries[4].effect) == (2200, True)
     assert {(one.who, one.reason, one.line) for one in entries} == {("me", "why", "the line")}
     assert state.of_queues == {b"6": 6}
     assert (state.entry_of(b"6"), state.is_known(b"6"), state.entry_of(b"none")) == (6, True, None)
-    commands = state.entries()
     in_order = dict(zip((b"1", b"2", b"3", b"8", b"5", b"6", b"7", b"9"), range(1, 9), strict=True))
-    assert commands == in_order | {b"4": None}
-    replica = Partition(tmp_path / "other", CRAWL, 0, PARTITIONS)
-    while replica.state.position < len(owner.log.entries):
-        replica.apply(owner.log.entries[replica.state.position :])
-        replica.commit()
-    assert contents(replica) == contents(owner.partition)
-    assert replica.state == state
-    replica.close()
+    assert state.entries() == in_order | {b"4": None}
+    assert copied(tmp_path / "other", owner.log) == owner.contents()
+    with closing(Owner(tmp_path / "two", owner.log)) as two:
+        assert two.partition._commands.known == state
+        give(b"5", "delete", {"pattern": "/"})
+        two.apply()
+        assert len(two.partition.frontier.audit()) == 8
 
 
-def test_what_is_kept_for_undo_is_the_same_in_all_replicas(owner: Owner, tmp_path: Path) -> None:
-    """Also in one that is rebuilt while some of it is back."""
-    undone = ("retire", {"match": "*"}), ("delete", {"queue": OWN[0]})
+def test_what_is_kept_for_undo_is_the_same_in_all_copies(owner: Owner, tmp_path: Path) -> None:
+    """Also in one that is made while some of it is back."""
 
     def give(op: str, args: dict[str, Any]) -> bytes:
         command = len(owner.log.entries).to_bytes(8, "big")
         owner.log.append(Steered(command, "apply", [op, args, "me", "why", ""], {}))
-        owner.apply()
         return command
 
-    def go_on() -> None:
-        while owner.partition.goes_on_at() == 0.0:
-            owner.log.append(Ticked())
-            owner.apply()
-            seen.append(len(contents(owner.partition)["removed"]))
-
-    seen: list[int] = []
     owner.schedule(*(f"https://{OWN[0]}/{page}?x" for page in range(1200)), f"https://{OWN[1]}/")
-    before = contents(owner.partition)
+    before = owner.contents()
     commands = []
-    for op, args in undone:
+    for op, args in ("retire", {"match": "*"}), ("delete", {"queue": OWN[0]}):
         commands.append(give(op, args))
-        go_on()
-    assert replica_contents(tmp_path / "kept", owner.log) == contents(owner.partition)
+        owner.apply()
+    found = owner.contents()
+    assert copied(tmp_path / "kept", owner.log) == found
+    assert len(found["removed"]) > len(before["removed"])
     give("undo", {"id": commands[1]})
-    owner.log.append(Ticked())
+    owner.turn()
+    assert owner.partition._commands.goes_on_at() == 0.0
+    copied(tmp_path / "halfway", owner.log)
     owner.apply()
-    assert replica_contents(tmp_path / "halfway", owner.log) == contents(owner.partition)
-    go_on()
     give("undo", {"id": commands[0]})
-    go_on()
-    found = contents(owner.partition)
-    assert replica_contents(tmp_path / "back", owner.log) == found
-    assert max(seen) > 2 and found["removed"] == before["removed"] and found["pending"] == before["pending"]
+    found = owner.contents()
+    assert copied(tmp_path / "halfway", owner.log) == copied(tmp_path / "back", owner.log) == found
+    assert (found["removed"], found["pending"]) == (before["removed"], before["pending"])
     assert [bool(one.error) for one in owner.partition.frontier.audit()] == [False] * 4
     owner.partition.frontier.check()
 
 
 def test_looks_that_fail_leave_the_next_ones_alone(owner: Owner, tmp_path: Path) -> None:
-    owner.partition.commit()
+    owner.commit()
     path = owner.partition.folder / "frontier"
     inspector = Inspector()
 
@@ -155,20 +143,20 @@ def test_the_treasurer_sends_commands_to_all_partitions_in_one_order(owner: Owne
     for given in (first, second, first):
         owner.log.append(given)
     owner.apply()
-    sent = owner.partition.take_outgoing()
-    assert [(one.partition, one.body.steered.command) for one in sent if isinstance(one.body, Sent)] == [
+    sent = owner.take_outgoing()
+    assert [(number, told.message.command) for number, told in sent if isinstance(told.message, Steered)] == [
         (1, b"1"), (2, b"1"), (3, b"1"), (2, b"2"), (1, b"1"), (2, b"1"), (3, b"1"),
     ]  # fmt: skip
     log = Log()
     with closing(Owner(tmp_path / "two", log, 2)) as two:
-        for one in [*sent, *sent]:
-            if one.partition == 2:
-                log.append(one.body)
+        for number, told in [*sent, *sent]:
+            if number == 2:
+                log.append(told)
         two.apply()
         for each in (owner, two):
             assert [entry.who for entry in each.partition.frontier.audit()] == ["me", "you"]
-            assert each.partition.state.entries() == {b"1": 1, b"2": 2}
-    assert replica_contents(tmp_path / "other", owner.log) == contents(owner.partition)
+            assert each.partition._commands.known.entries() == {b"1": 1, b"2": 2}
+    assert copied(tmp_path / "other", owner.log) == owner.contents()
 
 
 def test_adjustments_stay_known_however_many_other_commands_come(owner: Owner) -> None:

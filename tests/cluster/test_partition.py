@@ -1,4 +1,4 @@
-"""Partitions: the same log gives the same frontier, whoever applies it, however often it was killed."""
+"""Partitions: an owner is ahead of its log, all others have what is in it, and nothing counts that is not."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings
-from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.entries import Called, Found, NewerEntry, SliceGranted, SliceWanted, Steered, Ticked
-from budgetfrontier.cluster.log_continuity import LogGap
-from budgetfrontier.cluster.partition import Partition, first_entry, first_lease, partition_of_lease
+from budgetfrontier.cluster import entries, partition
+from budgetfrontier.cluster.entries import Found, NewerEntry, SliceGranted, SliceWanted, Steered
+from budgetfrontier.cluster.log_reading import LogGap
+from budgetfrontier.cluster.message_forwarding import Outgoing
+from budgetfrontier.cluster.partition import Overtaken, WaitingCall
+from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.cluster.quota_slices import Amounts, Want
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core import protocol
-from budgetfrontier.core.model import CrawlUri, Directive
-from budgetfrontier.core.protocol import Ended, Wanted
-from budgetfrontier.engine import atomic
+from budgetfrontier.core.model import CrawlState, CrawlUri, Directive
+from budgetfrontier.core.protocol import Ended, Uris
+from budgetfrontier.engine import changelog
 from budgetfrontier.engine.commands import runner
-from budgetfrontier.errors import FrontierError
-from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
+from budgetfrontier.errors import FrontierError, NotOwner, SettingsError
+from budgetfrontier.storage import keys
+from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, copied
 from tests.examples import few
 
 OWN = [host for host in (f"h{number}.test" for number in range(60)) if not partition_of_queue(host, PARTITIONS)]
@@ -35,18 +38,8 @@ OTHER = [host for host in (f"h{number}.test" for number in range(60)) if partiti
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[Owner]:
-    owner = Owner(tmp_path / "one", Log())
-    yield owner
-    owner.partition.close()
-
-
-def replica_contents(folder: Path, log: Log) -> dict[str, list[tuple[bytes, bytes]]]:
-    """Return the records of another copy, which has applied the log and no more."""
-    with closing(Partition(folder, CRAWL, 0, PARTITIONS)) as partition:
-        while partition.state.position < len(log.entries):
-            partition.apply(log.entries[partition.state.position :])
-            partition.commit()
-        return contents(partition)
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        yield owner
 
 
 def random_log(owner: Owner, random: Random, steps: int) -> None:
@@ -100,27 +93,24 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
                     ]
                 )
                 owner.log.append(Steered(step.to_bytes(4, "big"), "apply", [*what, "me", "", ""], {}))
-            case 8:
-                owner.log.append(Ticked())
+            case 8 if random.random() < 0.5:
+                owner.commit()
     owner.apply()
 
 
+FRONTIER = {
+    "balance_replenish_amount": 3,
+    "queue_total_budget": 12,
+    "politeness": {"jitter": 3.0, "min_delay": 1.0},
+    "retry": {"delay": 20.0, "max_retries": 2},
+    "max_deliveries": 3,
+}
+
+
 @few(12)
-@given(
-    random=st.randoms(use_true_random=False),
-    jitter=st.sampled_from([0.0, 3.0]),
-    cost=st.sampled_from(["wag", "unit"]),
-)
-def test_replicas_are_equal_however_often_they_were_killed(random: Random, jitter: float, cost: str) -> None:
-    frontier = {
-        "cost_policy": cost,
-        "balance_replenish_amount": 3,
-        "queue_total_budget": 12,
-        "politeness": {"jitter": jitter, "min_delay": 1.0},
-        "retry": {"delay": 20.0, "max_retries": 2},
-        "max_deliveries": 3,
-    }
-    log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": frontier}))
+@given(random=st.randoms(use_true_random=False), cost=st.sampled_from(["wag", "unit"]))
+def test_copies_are_equal_however_often_they_were_killed(random: Random, cost: str) -> None:
+    log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": FRONTIER | {"cost_policy": cost}}))
     with (
         pytest.MonkeyPatch.context() as patch,
         TemporaryDirectory() as room,
@@ -128,64 +118,167 @@ def test_replicas_are_equal_however_often_they_were_killed(random: Random, jitte
     ):
         patch.setattr(runner, "STEP", 5)  # so that deletions take several
         random_log(owner, random, 80)
-        expected = contents(owner.partition)
+        expected = owner.contents()
         owner.partition.frontier.check()
-        position = 0
-        while position < len(log.entries):
-            with closing(Partition(Path(room, "killed"), CRAWL, 0, PARTITIONS)) as killed:
-                first = killed.state.position
+        for _ in range(random.randrange(1, 9)):
+            with closing(PartitionCopy(Path(room, "killed"), CRAWL, 0, PARTITIONS)) as killed:
+                first = killed.reading.position
                 killed.apply(log.entries[first : first + random.randrange(1, 30)])
                 if random.random() < 0.7:
                     killed.commit()
-                    position = killed.state.position
-        with closing(Partition(Path(room, "killed"), CRAWL, 0, PARTITIONS)) as killed:
-            assert contents(killed) == expected
-            for field in ("commands", "of_queues", "waiting", "job", "time"):
-                assert getattr(killed.state, field) == getattr(owner.partition.state, field), field
+        assert copied(Path(room, "killed"), log) == expected
 
 
-def test_a_call_of_an_owner_that_has_lost_the_partition_has_no_effect(owner: Owner, tmp_path: Path) -> None:
+@few(12)
+@given(random=st.randoms(use_true_random=False))
+def test_what_was_answered_is_kept_and_nothing_else_counts(random: Random) -> None:
+    """Owners come and go: killed, or overtaken while they still believe that the partition is theirs."""
+    log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": FRONTIER}))
+    with TemporaryDirectory() as room, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partition, "PLACE_EVERY", random.choice([1, 5, 64]))
+        owners = [Owner(Path(room, "0"), log)]
+        folders = 1
+        answered, leases = set[str](), set[int]()
+        for step in range(60):
+            log.time += random.choice([0.0, 1.0, 30.0])
+            owner = owners[-1]
+            match random.randrange(6):
+                case 0:
+                    urls = [f"https://{random.choice(OWN[:8])}/{step}-{page}" for page in range(3)]
+                    owner.schedule(*urls)
+                    answered.update(urls)
+                case 1 | 2:
+                    given = [lease.id for lease in owner.lease(3, ttl=40.0)]
+                    assert leases.isdisjoint(given)
+                    leases.update(given)
+                    owner.finish(*given[:2])
+                case 3:
+                    log.find(step, f"https://{random.choice(OWN[:8])}/found-{step}", source=random.randrange(1, 4))
+                case 4 if random.random() < 0.4:  # it is killed, or goes on for a while
+                    if random.random() < 0.5:
+                        for one in owners:
+                            one.close()
+                        owners.clear()
+                    again = random.random() < 0.5 and not owners
+                    folder = Path(room, str(folders - 1 if again else folders))
+                    folders += not again
+                    owners.append(Owner(folder, log))
+                case 5:
+                    for zombie in owners[:-1]:
+                        url = f"https://{OWN[0]}/zombie-{step}"
+                        refused = asked(zombie, Uris([url]))
+                        for data in zombie.partition.step():
+                            log.append_data(data)
+                        with pytest.raises(Overtaken):
+                            zombie.apply()
+                        zombie.partition.drop("another has it")
+                        assert isinstance(refused[0][1], NotOwner)
+                        assert not zombie.partition.folder.joinpath("frontier.damaged-1").exists()
+                    del owners[:-1]
+        owner = owners[-1]
+        expected = owner.contents()
+        owner.partition.frontier.check()
+        for one in owners:
+            one.close()
+        with Frontier.open(owner.partition.folder / "frontier", partition=0) as frontier:
+            known = frontier.schedule_many(answered)
+            assert known.added == 0
+            zombies = [f"https://{OWN[0]}/zombie-{step}" for step in range(60)]
+            assert frontier.schedule_many(zombies).duplicate == 0
+        for number in range(folders):
+            assert copied(Path(room, str(number)), log) == expected
+        assert copied(Path(room, "new"), log) == expected
+
+
+def asked(owner: Owner, arguments: Uris) -> list[tuple[Any, BaseException | None]]:
+    """Let an owner be called; return a list that gets the answer."""
+    answers: list[tuple[Any, BaseException | None]] = []
+    data = protocol.encode(arguments)
+    owner.partition.add(
+        WaitingCall(
+            lambda one: one.call(protocol.SCHEDULE_MANY.name, data), lambda *answer: answers.append(answer), len(data)
+        )
+    )
+    return answers
+
+
+def test_a_call_is_answered_once_its_effect_is_in_the_log_and_counts(owner: Owner, tmp_path: Path) -> None:
+    answers = asked(owner, Uris([f"https://{OWN[0]}/"]))
+    changed = owner.partition.step()
+    assert (len(changed), answers, owner.partition.step()) == (1, [], [])
+    owner.log.append_data(changed[0])
+    assert answers == []
+    owner.apply()
+    assert [error for _, error in answers] == [None]
+    assert copied(tmp_path / "two", owner.log) == owner.contents()
+
+
+def test_calls_are_applied_ahead_of_the_log_and_thrown_away_with_a_claim(owner: Owner, tmp_path: Path) -> None:
     owner.schedule(f"https://{OWN[0]}/")
-    second = Owner(tmp_path / "two", owner.log)
-    owner.log.append(Called(owner.epoch, 9, protocol.LEASE.name, protocol.encode(Wanted(1))))
-    assert owner.apply() == []  # which has read the other's claim before
-    second.apply()
-    assert second.partition.state.void == owner.partition.state.void == 1
-    assert len(second.lease()) == 1
-    second.partition.close()
+    before = owner.contents()
+    answers = list[Any]()
+    for number in range(4):
+        answers.append(asked(owner, Uris([f"https://{OWN[1]}/{number}"])))
+        for data in owner.partition.step():
+            owner.log.append_data(data)
+    assert owner.partition.frontier.summary().queued == 1 + partition.MOST_AHEAD  # the others wait
+    assert answers == [[]] * 4
+    owner.log.entries = owner.log.entries[: -partition.MOST_AHEAD] + [
+        entry._replace(offset=entry.offset + 1) for entry in owner.log.entries[-partition.MOST_AHEAD :]
+    ]
+    claim = Log()
+    claim.claim("two")
+    owner.log.entries.insert(-partition.MOST_AHEAD, claim.entries[0]._replace(offset=len(owner.log.entries) - 2))
+    with pytest.raises(Overtaken):
+        owner.apply()
+    owner.partition.drop("it is lost")
+    assert [type(error) for ((_, error),) in answers] == [NotOwner] * 4
+    assert copied(tmp_path / "one", owner.log) == copied(tmp_path / "other", owner.log) == before
 
 
 def test_leases_outlive_their_owner(owner: Owner, tmp_path: Path) -> None:
     owner.schedule(f"https://{OWN[0]}/1", f"https://{OWN[0]}/2")
     (lease,) = owner.lease(5)
-    second = Owner(tmp_path / "two", owner.log)
-    assert second.lease(5) == []  # its host is out
-    assert second.finish(lease.id) == []
-    assert second.finish(lease.id) == [0]
-    assert second.lease(5) == []  # and rests
-    owner.log.time += 100
-    assert [one.uri.url for one in second.lease(5)] == [f"https://{OWN[0]}/2"]
-    assert second.partition.frontier.summary().expenditure == 1
-    second.partition.close()
+    with closing(Owner(tmp_path / "two", owner.log)) as second:
+        assert second.lease(5) == []  # its host is out
+        assert second.finish(lease.id) == []
+        assert second.finish(lease.id) == [0]
+        assert second.lease(5) == []  # and rests
+        owner.log.time += 100
+        assert [one.uri.url for one in second.lease(5)] == [f"https://{OWN[0]}/2"]
+        assert second.partition.frontier.summary().expenditure == 1
 
 
 def test_an_overloaded_host_rests_longer_each_time_whoever_owns_its_partition(owner: Owner, tmp_path: Path) -> None:
     owner.schedule(f"https://{OWN[0]}/1", f"https://{OWN[0]}/2")
     rests: list[float] = []
-    with closing(Owner(tmp_path / "two", owner.log)) as second, closing(Owner(tmp_path / "three", owner.log)) as third:
-        for one, status, quiet in ((second, 503, 0.0), (third, 429, 0.0), (third, 503, 1800.0)):
-            one.log.time += quiet
-            one.epoch = one.log.claim("again")
-            one.apply()
+    for name, status, quiet in (("two", 503, 0.0), ("three", 429, 0.0), ("three", 503, 1800.0)):
+        owner.log.time += quiet
+        with closing(Owner(tmp_path / name, owner.log)) as one:
             (lease,) = one.lease()
             one.finish(Ended(lease.id, Outcome.RETRY, status=status))
             queue = one.partition.frontier.queue(OWN[0])
             assert queue is not None and one.lease(2) == []
             rests.append(queue.wake_time - one.log.time)
             one.log.time = queue.wake_time
-        second.apply()
-        assert rests == [60.0, 120.0, 60.0]
-        assert contents(second.partition) == contents(third.partition)
+    assert rests == [60.0, 120.0, 60.0]
+
+
+def test_a_lease_expires_by_itself_and_nothing_is_written_while_nothing_happens(owner: Owner) -> None:
+    owner.schedule(f"https://{OWN[0]}/1")
+    owner.lease(1, ttl=30.0)
+    owner.commit()
+    length = len(owner.log.entries)
+    env = owner.partition.frontier._tables.env.env
+    written = env.info()["last_txnid"]
+    for _ in range(5):
+        owner.log.time += 5.0
+        owner.commit()
+    assert (len(owner.log.entries), env.info()["last_txnid"]) == (length, written)
+    owner.log.time += 6.0
+    owner.commit()
+    assert len(owner.log.entries) == length + 1
+    assert owner.partition.frontier.summary().in_process == 0
 
 
 def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
@@ -193,20 +286,19 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     found = [f"https://{OTHER[0]}/a", f"https://{OTHER[0]}/b", f"https://{OWN[1]}/c", "nonsense"]
     (lease,) = owner.lease()
     owner.finish(Ended(lease.id, discovered=list(found)))
-    (sent,) = owner.partition.take_outgoing()
-    assert sent.partition == 1
-    assert isinstance(sent.body, Found)
-    assert sent.body.source == 0
+    ((number, sent),) = owner.take_outgoing()
+    assert (number, sent.source) == (1, 0)
+    assert isinstance(sent.message, Found)
     wanted = [CrawlUri(url, via=f"https://{OWN[0]}/0", hops="L") for url in found[:2]]
-    assert list(sent.body.uris) == wanted
+    assert list(sent.message.uris) == wanted
     assert owner.partition.frontier.summary().invalid == 1
     owner.log.time += 100
     (lease,) = owner.lease()
     owner.finish(Ended(lease.id, discovered=list(found)))
-    assert owner.partition.take_outgoing() == []  # sent shortly before
+    assert owner.take_outgoing() == []  # sent shortly before
     assert (owner.partition.elsewhere.found, owner.partition.elsewhere.sent) == (4, 2)
     assert owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/d"])) == [0]  # it had ended: nothing counts
-    assert owner.partition.take_outgoing() == []
+    assert owner.take_outgoing() == []
 
 
 def test_what_is_found_for_other_partitions_has_the_label_of_its_page(owner: Owner) -> None:
@@ -214,29 +306,29 @@ def test_what_is_found_for_other_partitions_has_the_label_of_its_page(owner: Own
     (lease,) = owner.lease()
     own = CrawlUri(f"https://{OTHER[0]}/b", source="other")
     owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/a", CrawlUri(f"https://{OTHER[0]}/c"), own]))
-    (sent,) = owner.partition.take_outgoing()
-    assert isinstance(sent.body, Found)
-    assert [uri.source for uri in sent.body.uris if isinstance(uri, CrawlUri)] == ["museums", "museums", "other"]
+    ((_, sent),) = owner.take_outgoing()
+    assert isinstance(sent.message, Found)
+    assert [uri.source for uri in sent.message.uris if isinstance(uri, CrawlUri)] == ["museums", "museums", "other"]
 
 
 def test_many_uris_for_another_partition_are_several_entries(owner: Owner) -> None:
     owner.schedule(f"https://{OWN[0]}/")
     (lease,) = owner.lease()
     owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/{number}" for number in range(1200)]))
-    sent = [outgoing.body for outgoing in owner.partition.take_outgoing()]
-    assert [len(found.uris) for found in sent if isinstance(found, Found)] == [500, 500, 200]
-    assert [found.origin[1] for found in sent] == [0, 1, 2]
-    assert owner.partition.state.told == {1: sent[-1].origin}
+    sent = [told for _, told in owner.take_outgoing()]
+    assert [len(told.message.uris) for told in sent if isinstance(told.message, Found)] == [500, 500, 200]
+    assert [told.origin[1] for told in sent] == [0, 1, 2]
+    assert owner.partition.told(1) == sent[-1].origin
 
 
 def test_uris_that_come_twice_count_once(owner: Owner) -> None:
     for _ in range(2):
-        owner.log.append(Found(1, (7, 0), [CrawlUri(f"https://{OWN[0]}/", force=True)]))
-    owner.log.append(Found(1, (7, 1), [f"https://{OWN[0]}/1"]))
-    owner.log.append(Found(2, (3, 0), [f"https://{OWN[0]}/2"]))
+        owner.log.tell((7, 0), Found([CrawlUri(f"https://{OWN[0]}/", force=True)]))
+    owner.log.tell((7, 1), Found([f"https://{OWN[0]}/1"]))
+    owner.log.tell((3, 0), Found([f"https://{OWN[0]}/2"]), source=2)
     owner.apply()
     assert owner.partition.frontier.summary().queued == 3
-    assert owner.partition.state.repeated == 1
+    assert owner.partition.repeated == 1
 
 
 def test_commands_count_once_and_refused_ones_change_nothing(owner: Owner) -> None:
@@ -249,114 +341,124 @@ def test_commands_count_once_and_refused_ones_change_nothing(owner: Owner) -> No
     assert [entry.args["set"] for entry in owner.partition.frontier.audit()] == [{"queue_total_budget": 5}] * 2
 
 
+def test_what_is_told_is_told_again_until_it_is_in_the_others_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order, and with the same origins, so that each counts once."""
+    monkeypatch.setattr(partition, "PLACE_EVERY", 1)
+    log, sent = Log(), list[tuple[int, bytes]]()
+
+    def keep(outgoing: list[Outgoing]) -> bool:
+        sent.extend(outgoing)
+        return False
+
+    with closing(Owner(tmp_path / "one", log, on_outgoing=keep)) as one:
+        one.schedule(*(f"https://{OWN[number]}/" for number in range(3)))
+        for lease in one.lease(3):
+            one.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/{lease.id}"]))
+        first = [*sent]
+        assert len(first) == 3
+    for folder in "one", "two":
+        sent.clear()
+        with closing(Owner(tmp_path / folder, log, on_outgoing=keep)) as one:
+            assert sent == first
+    with closing(Owner(tmp_path / "one", log)) as one:
+        assert len(one.take_outgoing()) == 3
+        one.schedule(f"https://{OWN[4]}/")  # which stores the place
+    sent.clear()
+    with closing(Owner(tmp_path / "four", log, on_outgoing=keep)) as one:
+        assert sent == []
+        assert one.partition.told(1) == entries.decode(first[-1][1], crawl=CRAWL).origin  # type: ignore[union-attr]
+
+
 def test_entries_before_the_first_claim_wait_for_its_settings(tmp_path: Path) -> None:
     log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": {"cost_policy": "wag"}}))
     log.find(1, f"https://{OWN[0]}/?q")
-    owner = Owner(tmp_path / "one", log)
-    (lease,) = owner.lease()
-    assert (lease.uri.url, lease.cost) == (f"https://{OWN[0]}/?q", 2)
-    owner.partition.close()
+    with closing(Owner(tmp_path / "one", log)) as owner:
+        (lease,) = owner.lease()
+        assert (lease.uri.url, lease.cost) == (f"https://{OWN[0]}/?q", 2)
 
 
 def test_however_many_entries_may_come_before_the_first_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are applied in batches, as all others, and nothing of them is stored but what they do."""
-    monkeypatch.setattr(atomic, "MOST_OPERATIONS", 100)
-    monkeypatch.setattr(atomic, "LONGEST_NOTE", 2000)
+    """They are applied in steps, as all others, although the changes of those are behind all that are left."""
+    monkeypatch.setattr(changelog, "MOST_OPERATIONS", 200)
+    monkeypatch.setattr(partition, "MOST_WAITING", 5000)
     log = Log()
-    for origin in range(30):
+    for origin in range(60):
         log.find(origin, *(f"https://{OWN[0]}/{origin}/{page}" for page in range(20)))
     with closing(Owner(tmp_path / "one", log)) as owner:
-        assert owner.partition.frontier.summary().queued == 600
-        assert replica_contents(tmp_path / "other", log) == contents(owner.partition)
-
-
-def test_a_first_claim_that_is_found_after_other_entries_lets_them_be_read_again(tmp_path: Path) -> None:
-    log = Log()
-    for origin in range(6):
-        log.find(origin, f"https://{OWN[0]}/{origin}")
-    log.claim()
-    with closing(Partition(tmp_path / "one", CRAWL, 0, PARTITIONS)) as one:
-        one.apply(log.entries[:5])
-        assert (one.next_offset, one.exists) == (5, False)
-        assert one.apply(log.entries[5:]) == [] and one.next_offset == 0
-    with closing(Partition(tmp_path / "one", CRAWL, 0, PARTITIONS)) as one:  # killed before it has applied any
-        assert one.exists and one.state.epoch == -1
-        one.apply(log.entries)
-        assert (one.next_offset, one.state.epoch) == (7, 6) and one.frontier.summary().queued == 6
+        assert owner.partition.frontier.summary().queued == 1200
+        assert len(log.entries) > 60 + 1200 // 200
+        log.find(60, f"https://{OWN[0]}/last")
+        owner.apply()
+        assert owner.partition.frontier.summary().queued == 1201
+        assert copied(tmp_path / "other", log) == owner.contents()
 
 
 def test_a_treasurer_that_is_claimed_late_hears_what_was_wanted_before(tmp_path: Path) -> None:
     log = Log(Settings.from_dict({"crawl": CRAWL, "cluster": {"max_uris": 100}}))
-    log.append(SliceWanted(1, (0, 0), Amounts(), Want(Amounts(1, 0), Amounts(5, 0)), (True, False)))
+    log.tell((0, 0), SliceWanted(Amounts(), Want(Amounts(1, 0), Amounts(5, 0)), (True, False)))
     with closing(Owner(tmp_path / "one", log)) as owner:
-        [granted] = owner.partition.take_outgoing()
-        assert granted.partition == 1 and isinstance(granted.body, SliceGranted)
+        [(number, granted)] = owner.take_outgoing()
+        assert number == 1 and isinstance(granted.message, SliceGranted)
 
 
 def test_offsets_may_be_left_out_where_the_log_has_lost_nothing(owner: Owner, tmp_path: Path) -> None:
     """As those of the control records of transactions."""
     owner.schedule(f"https://{OWN[0]}/", f"https://{OWN[1]}/")
-    later = [(offset + 3 * offset, data) for offset, data in owner.log.entries]
-    with closing(Partition(tmp_path / "two", CRAWL, 0, PARTITIONS)) as two:
+    later = [entry._replace(offset=4 * entry.offset) for entry in owner.log.entries]
+    epoch = later[0].offset
+    assert epoch == 0
+    with closing(PartitionCopy(tmp_path / "two", CRAWL, 0, PARTITIONS)) as two:
         two.apply(later[:1], begins=0)
         for begins in (None, 2):
-            with pytest.raises(LogGap, match="entries before offset 1, and the first that the log still has is 4"):
+            with pytest.raises(
+                LogGap, match=r"needs the entries from offset 1 on, and the first that .* still has is 4"
+            ):
                 two.apply(later[1:], begins=begins)
         two.apply(later[1:], begins=1)
-        assert two.frontier.summary().queued == 2 and two.state.position == 5
-
-
-def test_without_new_entries_nothing_is_written(owner: Owner) -> None:
-    owner.schedule(f"https://{OWN[0]}/")
-    owner.partition.commit()
-    env = owner.partition.frontier._tables.env.env
-    before = env.info()["last_txnid"]
-    for _ in range(3):
-        owner.partition.commit()
-    assert env.info()["last_txnid"] == before
-    owner.lease()
-    owner.partition.commit()
-    assert env.info()["last_txnid"] > before
+        assert two.reading.position == later[-1].offset + 1
+        assert two.reading.void == 0
 
 
 def test_a_claim_puts_its_settings_in_force(owner: Owner, tmp_path: Path) -> None:
     owner.schedule(f"https://{OWN[0]}/", f"https://{OWN[0]}/2")
     (lease,) = owner.lease()
     owner.log.settings = Settings.from_dict({"crawl": CRAWL, "frontier": {"queue_total_budget": 0}})
-    owner.epoch = owner.log.claim()
-    owner.finish(lease.id)
-    assert owner.partition.frontier.summary().queues["RETIRED"] == 1
-    assert replica_contents(tmp_path / "other", owner.log) == contents(owner.partition)
+    with closing(Owner(tmp_path / "two", owner.log)) as second:
+        second.finish(lease.id)
+        assert second.partition.frontier.summary().queues["RETIRED"] == 1
+        assert copied(tmp_path / "other", owner.log) == second.contents()
 
 
-def test_nothing_is_committed_for_a_claim_before_the_others_are_told(owner: Owner, tmp_path: Path) -> None:
-    owner.schedule(f"https://{OWN[0]}/")
-    (lease,) = owner.lease()
-    owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/"]))
-    owner.log.settings = Settings.from_dict({"crawl": CRAWL, "frontier": {"queue_total_budget": 0}})
-    owner.log.claim()
-    with closing(Partition(tmp_path / "two", CRAWL, 0, PARTITIONS)) as killed:
-        killed.apply(owner.log.entries)
-        assert killed.is_commit_due  # once what it has to tell is in the others' logs
-    with closing(Partition(tmp_path / "two", CRAWL, 0, PARTITIONS)) as second:
-        second.apply(owner.log.entries)
-        assert [sent.partition for sent in second.take_outgoing()] == [1]
-        second.commit()
-        second.apply(owner.log.entries)
-        assert second.state.position == len(owner.log.entries)
-        assert second.frontier.settings == owner.log.settings
+def test_large_changes_are_several_entries_which_count_together(
+    owner: Owner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "PIECE", 1000)
+    before = len(owner.log.entries)
+    owner.schedule(*(f"https://{OWN[0]}/{number}" for number in range(200)))
+    assert len(owner.log.entries) > before + 3
+    with closing(PartitionCopy(tmp_path / "two", CRAWL, 0, PARTITIONS)) as two:
+        two.apply(owner.log.entries[: before + 2])
+        two.commit()
+        assert two.reading.begins == before
+    assert copied(tmp_path / "two", owner.log) == owner.contents()
+    del owner.log.entries[-1]  # its owner was killed
+    with closing(Owner(tmp_path / "three", owner.log)) as three:
+        assert three.partition.frontier.summary().queued == 0
+        assert copied(tmp_path / "four", owner.log) == three.contents()
 
 
 def test_bad_entries_are_counted_and_those_of_another_version_end_the_worker(owner: Owner) -> None:
-    for data in (b"", b"\x94", protocol.encode([1, CRAWL, 0.0, ["Nothing"]]), protocol.encode([1, "other", 0.0, None])):
-        owner.log.entries.append((len(owner.log.entries), data))
+    for data in (b"", b"\x94", protocol.encode([1, CRAWL, ["Nothing"]]), protocol.encode([1, "other", None])):
+        owner.log.append_data(data)
     owner.schedule(f"https://{OWN[0]}/")
-    assert owner.partition.state.rejected == 4
-    owner.log.entries.append((len(owner.log.entries), protocol.encode([entries.VERSION + 1, CRAWL, 0.0, None])))
-    position = owner.partition.state.position
+    assert owner.partition._reading.rejected == 4
+    owner.log.append_data(protocol.encode([entries.VERSION + 1, CRAWL, None]))
+    position = owner.partition.position
     with pytest.raises(NewerEntry, match="start this worker with the release that wrote it"):
         owner.apply()
-    assert owner.partition.state.position == position
+    assert owner.partition.position == position
 
 
 def test_calls_that_are_refused_change_nothing(owner: Owner) -> None:
@@ -368,7 +470,7 @@ def test_calls_that_are_refused_change_nothing(owner: Owner) -> None:
     assert len(owner.lease()) == 1
 
 
-def test_claims_with_other_fixed_settings_have_no_effect(owner: Owner, tmp_path: Path) -> None:
+def test_workers_with_other_fixed_settings_are_refused(owner: Owner, tmp_path: Path) -> None:
     owner.schedule(f"https://{OWN[0]}/")
     fixed: tuple[dict[str, Any], ...] = (
         {"queue_assignment_policy": "registered-domain"},
@@ -378,59 +480,49 @@ def test_claims_with_other_fixed_settings_have_no_effect(owner: Owner, tmp_path:
     settings = owner.log.settings
     for number, frontier in enumerate(fixed):
         owner.log.settings = Settings.from_dict({"crawl": CRAWL, "frontier": frontier | {"queue_total_budget": 0}})
-        owner.log.claim(f"other {number}")
-        owner.apply()
-        reason = owner.partition.refused[f"other {number}".encode()]
-        assert "was begun with other settings, which are fixed: frontier." in reason
+        with pytest.raises(SettingsError, match=r"was begun with other settings, which are fixed: frontier\."):
+            Owner(tmp_path / f"other {number}", owner.log)
     owner.log.settings = settings
-    assert len(owner.lease()) == 1  # it is the owner still
-    assert replica_contents(tmp_path / "other", owner.log) == contents(owner.partition)
+    with closing(Owner(tmp_path / "right", owner.log)) as right:
+        assert len(right.lease()) == 1
 
 
-def test_what_a_kill_leaves_of_a_partition_that_was_being_created_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "one" / "frontier.new").mkdir(parents=True)
-    (tmp_path / "one" / "frontier.new" / "data.mdb").write_bytes(b"half")
-    with closing(Owner(tmp_path / "one", Log())) as owner:
-        assert owner.schedule(f"https://{OWN[0]}/").added == 1
-    assert not (tmp_path / "one" / "frontier.new").exists()
+def test_a_partition_that_has_nothing_left_for_now_does_not_pause_at_its_finish(tmp_path: Path) -> None:
+    settings = Settings.from_dict({"crawl": CRAWL, "frontier": {"pause_at_finish": True}})
+    with closing(Owner(tmp_path / "one", Log(settings))) as owner:
+        owner.schedule(f"https://{OWN[0]}/")
+        (lease,) = owner.lease()
+        owner.finish(lease.id)
+        assert owner.partition.frontier.state is CrawlState.FINISHED
+        owner.log.find(1, f"https://{OWN[1]}/")
+        owner.apply()
+        assert len(owner.lease()) == 1
 
 
-def test_a_replica_is_no_frontier_of_its_own_and_a_frontier_no_replica(owner: Owner, tmp_path: Path) -> None:
-    owner.partition.commit()
-    owner.partition.close()
+def test_a_copy_is_no_frontier_of_its_own_and_a_frontier_no_copy(owner: Owner, tmp_path: Path) -> None:
+    owner.commit()
+    owner.close()
     path = owner.partition.folder / "frontier"
-    with pytest.raises(FrontierError, match="is a replica of a log"):
+    with pytest.raises(FrontierError, match="--cluster"):
         Frontier.open(path)
     with pytest.raises(FrontierError, match="is partition 0 of 4 of the crawl 'test', not 0 of 8 of 'test'"):
-        Partition(owner.partition.folder, CRAWL, 0, 8)
+        PartitionCopy(owner.partition.folder, CRAWL, 0, 8)
     with Frontier.open(tmp_path / "own" / "frontier", Settings()) as own:
         own.schedule("https://a.test/")
-        with pytest.raises(FrontierError, match="not replicated"), own.atomic():
-            own.internals.replica.begin_entry(1)
     with pytest.raises(FrontierError, match="a frontier of its own"):
-        Partition(tmp_path / "own", CRAWL, 0, PARTITIONS)
-
-
-def test_ids_of_leases_name_their_partition() -> None:
-    for partition in (0, 1, 4095):
-        for offset in (0, 1, 1 << 38):
-            first = first_lease(partition, offset + first_entry(b"nonce"))
-            assert first < 1 << 63
-            assert partition_of_lease(first) == partition_of_lease(first + 4095) == partition
-    assert first_lease(4095, 7) + 4095 < first_lease(0, 8)
+        PartitionCopy(tmp_path / "own", CRAWL, 0, PARTITIONS)
 
 
 def test_a_lease_of_another_crawl_is_refused(tmp_path: Path) -> None:
-    """The ids are those that the log gives, in every process; another log gives others at the same offsets."""
     found = list[list[Any]]()
-    for crawl in "one", "two", "two":
-        log = Log()
-        log.claim(crawl)
-        owner = Owner(tmp_path / f"{crawl}{len(found)}", log)
+    for name in "one", "two":
+        with closing(Owner(tmp_path / name, Log())) as owner:
+            owner.schedule("https://a.test/")
+            found.append([lease.id for lease in owner.lease()])
+            assert keys.partition_of_lease(found[-1][0]) == 0
+            if len(found) > 1:
+                assert owner.finish(*found[0]) == [0]
+                assert owner.finish(*found[1]) == []
+    with closing(Owner(tmp_path / "other", Log(), 3)) as owner:
         owner.schedule("https://a.test/")
-        found.append([lease.id for lease in owner.lease()])
-        if len(found) > 1:
-            assert owner.finish(*found[0]) == [0]
-            assert owner.finish(*found[1]) == []
-        owner.close()
-    assert found[0] != found[1] == found[2]
+        assert keys.partition_of_lease(owner.lease()[0].id) == 3

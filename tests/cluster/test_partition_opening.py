@@ -10,7 +10,7 @@ from time import sleep
 import pytest
 
 from budgetfrontier.cluster import partition_opening
-from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.cluster.partition_opening import Opener
 from budgetfrontier.cluster.snapshot_restore import state_in
 from budgetfrontier.cluster.snapshots import SnapshotError
@@ -25,15 +25,15 @@ def opener(folder: Path, restore: partition_opening.Restore | None) -> Opener:
 
 def damaged(folder: Path) -> None:
     with closing(Owner(folder, Log())) as owner:
-        owner.partition.commit()
+        owner.commit()
     (folder / "frontier" / "data.mdb").write_bytes(b"nonsense" * 10_000)
 
 
 def test_a_damaged_copy_is_set_aside_and_the_partition_begins_anew(tmp_path: Path) -> None:
     damaged(tmp_path / "partition-0000")
     partition = opener(tmp_path, None).begin(0)
-    assert isinstance(partition, Partition)
-    assert partition.state.position == 0
+    assert isinstance(partition, PartitionCopy)
+    assert partition.reading.position == 0
     partition.close()
     assert (tmp_path / "partition-0000" / "frontier.damaged-1" / "data.mdb").read_bytes().startswith(b"nonsense")
 
@@ -58,7 +58,7 @@ def test_a_store_that_does_not_answer_is_asked_again_and_a_damaged_copy_is_resto
         sleep(0.001)
     assert (found, calls) == ([0], 4)
     partition = one.open(0)
-    assert partition is not None and not partition.exists
+    assert partition is not None and partition.reading.position == 0
     partition.close()
 
 

@@ -11,12 +11,12 @@ from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.cluster import cluster_calls, partition_router
 from budgetfrontier.cluster.cluster_calls import Calls
 from budgetfrontier.cluster.owners import Owner
-from budgetfrontier.cluster.partition import first_lease
 from budgetfrontier.cluster.partition_router import LEFT_OUT, PATIENCE, PartitionRouter
 from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, Steps
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
 from budgetfrontier.remote import calls as client_calls
+from budgetfrontier.storage import keys
 
 _T = TypeVar("_T")
 
@@ -165,7 +165,7 @@ def test_another_error_ends_the_question(world: World, crawl: PartitionRouter) -
 
 
 def lease(partition: int, number: int = 1) -> Lease:
-    return Lease(first_lease(partition, number), "", CrawlUri(f"https://{partition}.test/"), 1, 0.0, 1)
+    return Lease(partition << keys.PARTITION_SHIFT | number, "", CrawlUri(f"https://{partition}.test/"), 1, 0.0, 1)
 
 
 def test_a_worker_that_gives_no_lease_in_time_is_left_out_for_a_while(world: World) -> None:

@@ -32,7 +32,7 @@ def test_totals_are_kept_and_spent_whatever_happens(tmp_path: Path, seed: int) -
         crawl.step(40)
         crawl.drain()
         crawl.check_end()
-        crawl.check_replicas()
+        crawl.check_copies()
 
 
 def with_work(folder: Path, totals: Amounts) -> Crawl:
@@ -48,8 +48,6 @@ def lease_everywhere(crawl: Crawl) -> int:
     """Ask each partition for a URI, which may let it want a slice; return how many there were."""
     crawl.wait(100.0)
     leases = [(number, lease) for number, owner in crawl.owners.items() for lease in owner.lease()]
-    for number in range(PARTITIONS):
-        crawl.collect(number)
     crawl.deliver_all()
     crawl.out += leases
     return len(leases)
@@ -63,13 +61,13 @@ def test_a_lowered_total_takes_slices_back_and_a_raised_one_goes_on(tmp_path: Pa
         crawl.drain(calm=True)
         assert crawl.used().uris == 10
         owner = crawl.owners[1].partition
-        assert owner.ready_at() is None  # so that nobody asks it in vain
-        standings = [standing_of(owner.partition) for owner in crawl.owners.values()]
+        assert owner.ready_in() is None  # so that nobody asks it in vain
+        standings = [standing_of("", owner.partition) for owner in crawl.owners.values()]
         assert limit_reached(standings) == "cluster.max_uris"
         summary = crawl_summary(standings)
         assert (summary.state, summary.pause_reason) == (CrawlState.PAUSED, LIMIT)
         crawl.set_totals(Amounts(13), steps=0)
-        assert any(owner.partition.ready_at() is not None for owner in crawl.owners.values())
+        assert any(owner.partition.ready_in() is not None for owner in crawl.owners.values())
         crawl.drain(calm=True)
         assert crawl.used().uris == 13
 
@@ -87,7 +85,7 @@ def test_a_total_that_is_set_later_counts_what_was_used_before(tmp_path: Path) -
         for number in (0, 2):
             crawl.restart(number, Amounts(8))
         lease_everywhere(crawl)
-        treasury = crawl.owners[0].partition.state.treasury
+        treasury = crawl.owners[0].partition.spending.state.treasury
         assert treasury is not None
         assert treasury.out == NOTHING  # nothing is granted before all have told what they have used
         for number in (1, 3):

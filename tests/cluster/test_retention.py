@@ -11,13 +11,15 @@ from budgetfrontier.cluster.retention import doubts, objection, settings_of_topi
 WEEK = {"retention.ms": "604800000", "cleanup.policy": "delete", "retention.bytes": "-1"}
 FOREVER = WEEK | {"retention.ms": "-1"}
 LARGE = {"max.message.bytes": "16777216"}
+STAMPED = {"message.timestamp.type": "LogAppendTime"}
 
 
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (WEEK | LARGE, None),  # which is doubted
+        (WEEK | LARGE | STAMPED, None),  # which is doubted
         (FOREVER, None),
+        (FOREVER | {"message.timestamp.type": "CreateTime"}, r"Set message\.timestamp\.type=LogAppendTime"),
         (FOREVER | {"cleanup.policy": "compact"}, "has cleanup.policy=compact, and a log needs `delete`"),
         (FOREVER | {"cleanup.policy": "compact,delete"}, "a log needs `delete`"),
         (FOREVER | {"max.message.bytes": "1048588"}, r"entries of more than 1,048,588 bytes .* to 16777216"),
@@ -37,4 +39,4 @@ def test_a_topic_that_drops_entries_by_itself_is_doubted() -> None:
 
 
 def test_a_topic_that_is_created_keeps_everything() -> None:
-    assert settings_of_topic() == FOREVER | LARGE
+    assert settings_of_topic() == FOREVER | LARGE | STAMPED

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
-from budgetfrontier.cluster import crawl_owners, worker
+from budgetfrontier.cluster import crawl_owners, partition
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.core.model import Finish
@@ -63,6 +63,7 @@ SAME = {
     "rates": {"figure"},
     "busiest": {"queue", "spent", "spent_most", "fetched", "fetched_most"},
     "forecast": {"bound"},
+    "settings": {"setting", "value", "default"},
 }
 """The columns of reports that do not depend on when something happened."""
 COMMANDS = {
@@ -97,11 +98,11 @@ def fill(frontier: Any) -> None:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
     """A job's folder, and the owners of a crawl in partitions, with the same URIs."""
     settings, folder = Settings.from_dict(SETTINGS), tmp_path_factory.mktemp("both")
-    with Frontier.open(folder / "job" / "frontier", settings, replicated=False) as frontier:
+    with Frontier.open(folder / "job" / "frontier", settings) as frontier:
         fill(frontier)
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(worker, "COMMIT_EVERY", 0.02)
+        patch.setattr(partition, "COMMIT_EVERY", 0.02)
         patch.setattr(runner, "STEP", 7)
         patch.setattr(series_periods, "next_row", lambda now: now)  # else partitions tell rates after a minute
         patch.setattr(crawl_owners, "WAIT", PATIENCE)

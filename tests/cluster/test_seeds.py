@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import crawl_owners, worker
+from budgetfrontier.cluster import crawl_owners, partition
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.settings.seed_settings import with_seed_settings
@@ -25,7 +25,7 @@ URL = "kafka://nowhere/test"
 def test_budgets_of_imported_seeds_are_adjustments_in_their_partitions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
     monkeypatch.setattr(crawl_owners, "WAIT", PATIENCE)
     settings = Settings.from_dict({"crawl": "test", "seeds": [{"url": "https://first.test/", "budget": 5}]})
     with running(tmp_path, with_seed_settings(settings), [(0,), (1,)], 2) as cluster:

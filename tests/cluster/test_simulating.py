@@ -33,7 +33,7 @@ def snapshot(room: Path, number: int) -> int:
         owner.schedule(*(f"https://{host}/{page}" for page in range(5 + number)))
         (lease,) = owner.lease()
         owner.finish(Ended(lease.id, fetch_seconds=0.5, status=200))
-        owner.partition.commit()
+        owner.commit()
         folder = owner.partition.folder
         cluster = ClusterSettings(snapshots=(room / "store").as_uri())
         taken = take(SnapshotTask(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, number, cluster))

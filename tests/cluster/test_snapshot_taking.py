@@ -22,7 +22,7 @@ from tests.support import until
 def owner(tmp_path: Path) -> Iterator[Owner]:
     (tmp_path / "store").mkdir()
     with closing(Owner(tmp_path / "partition-0000", Log())) as owner:
-        owner.partition.commit()
+        owner.commit()
         yield owner
 
 
@@ -63,7 +63,7 @@ def test_damage_of_a_partition_is_told_and_not_stored(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with closing(Owner(tmp_path / "partition-0000", Log())) as owner:
         owner.schedule("https://a.test/")
-        owner.partition.commit()
+        owner.commit()
     folder = owner.partition.folder
     with opened_lmdb(folder / "frontier") as env, env.begin(write=True) as txn:
         table = env.open_db(keys.QUEUES.encode(), txn=txn)

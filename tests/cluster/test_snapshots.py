@@ -15,21 +15,20 @@ from urllib.request import Request, urlopen
 import pytest
 from moto.server import ThreadedMotoServer
 
-from budgetfrontier import Settings
-from budgetfrontier.cluster import entries, snapshot_archive, snapshot_process, snapshot_restore
-from budgetfrontier.cluster.entries import Claimed
-from budgetfrontier.cluster.log_continuity import LogGap
-from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster import partition, snapshot_archive, snapshot_process, snapshot_restore, state
+from budgetfrontier.cluster.log_reading import LogGap
+from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
 from budgetfrontier.cluster.snapshot_restore import Restorer, set_aside, state_in
 from budgetfrontier.cluster.snapshots import SnapshotError, SnapshotStore, name_of, newest_first, store_of
+from budgetfrontier.cluster.state import LogPlace
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
 from budgetfrontier.settings.schema import ClusterSettings
-from budgetfrontier.storage import keys
+from budgetfrontier.storage import keys, meta
+from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import opened_lmdb
-from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
+from tests.cluster.log import CRAWL, PARTITIONS, Contents, Log, Owner, rows
 from tests.cluster.test_partition import random_log
-from tests.support import START
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -73,7 +72,7 @@ def s3_server() -> Iterator[None]:
 
 def snapshot(owner: Owner, settings: ClusterSettings) -> Taken:
     folder = owner.partition.folder
-    owner.partition.commit()
+    owner.commit()
     return take(SnapshotTask(str(folder / "frontier"), str(folder / "snapshot"), CRAWL, 0, settings))
 
 
@@ -87,23 +86,26 @@ def names(settings: ClusterSettings) -> list[int]:
     return [one.position for one in newest_first(store(settings).names(f"{CRAWL}-0000"), CRAWL, 0)]
 
 
-def rebuilt(folder: Path, log: Log, first: int = 0) -> dict[str, Any]:
+def rebuilt(folder: Path, log: Log, first: int = 0) -> Contents:
     """What a worker has that reads what is left of a log."""
-    with closing(Partition(folder, CRAWL, 0, PARTITIONS)) as partition:
-        partition.apply(log.entries[max(first, partition.state.position) :])
-        return contents(partition)
+    with closing(PartitionCopy(folder, CRAWL, 0, PARTITIONS)) as copy:
+        copy.apply(log.entries[max(first, copy.reading.position) :])
+        copy.commit()
+        assert copy._env is not None
+        return rows(copy._env)
 
 
 def test_a_partition_is_rebuilt_from_a_snapshot_and_the_rest_of_the_log(
-    tmp_path: Path, settings: ClusterSettings
+    tmp_path: Path, settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(partition, "PLACE_EVERY", 1)
     log = Log()
     restore = Restorer(store(settings), CRAWL, PARTITIONS)
     with closing(Owner(tmp_path / "one", log)) as owner:
         for part in range(4):
             random_log(owner, Random(part), 10)
             taken = snapshot(owner, settings)
-            assert taken.error is None and taken.size > 0 and taken.position == len(log.entries)
+            assert taken.error is None and taken.size > 0 and taken.position == owner.partition.place.position
             assert taken.oldest == min(names(settings))
         assert snapshot(owner, settings).size == 0  # there is one of this position
         assert len(names(settings)) == 2
@@ -112,19 +114,19 @@ def test_a_partition_is_rebuilt_from_a_snapshot_and_the_rest_of_the_log(
             folder = tmp_path / f"other-{damage}"
             at = names(settings)[damage]
             restore(0, folder)
-            state = state_in(folder / "frontier")
-            assert state is not None and state.position == at
+            place = state_in(folder / "frontier")
+            assert place is not None and place.position == at
             assert os.listdir(folder) == ["frontier"]
-            assert rebuilt(folder, log, first=at) == contents(owner.partition)
+            assert rebuilt(folder, log, first=at) == owner.contents()
             restore(0, folder)  # which has a later one now
-            state = state_in(folder / "frontier")
-            assert state is not None and state.position == len(log.entries)
+            place = state_in(folder / "frontier")
+            assert place is not None and place.position == owner.partition.place.position
             if not damage:
                 newest = name_of(CRAWL, 0, names(settings)[0])
                 store(settings).get(newest, tmp_path / "file")
                 (tmp_path / "file").write_bytes((tmp_path / "file").read_bytes()[:-100])
                 store(settings).put(newest, tmp_path / "file")
-        with pytest.raises(LogGap, match=rf"before offset 0, and the first that the log still has is {at}\. "):
+        with pytest.raises(LogGap, match=rf"from offset 0 on, and the first that the log still has is {at}\. "):
             rebuilt(tmp_path / "without", log, first=at)
 
 
@@ -139,9 +141,10 @@ def test_a_restore_that_is_killed_anywhere_loses_nothing(
         owner.schedule("https://a.test/")
         snapshot(owner, settings)
         restore(0, folder)
+        monkeypatch.setattr(partition, "PLACE_EVERY", 1)
         random_log(owner, Random(1), 5)
         snapshot(owner, settings)
-        expected = contents(owner.partition)
+        expected = owner.contents()
     before, after = sorted(names(settings))
 
     class Killed(BaseException):
@@ -171,8 +174,8 @@ def test_a_restore_that_is_killed_anywhere_loses_nothing(
             except Killed:
                 left = 1000
                 snapshot_restore.clear_up(folder)
-                state = state_in(folder / "frontier")
-                assert state is not None and state.position in (before, after)
+                place = state_in(folder / "frontier")
+                assert place is not None and place.position in (before, after)
     assert steps > 5
     assert rebuilt(folder, log) == expected
 
@@ -190,8 +193,8 @@ def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: ClusterSe
     set_aside(folder, damage.value)
     restore(0, folder)
     assert (folder / "frontier.damaged-1" / "data.mdb").read_bytes().startswith(b"nonsense")
-    state = state_in(folder / "frontier")
-    assert state is not None and state.position == 2
+    place = state_in(folder / "frontier")
+    assert place is not None and place.position == 2
     store(settings).get(name_of(CRAWL, 0, 2), tmp_path / "file")
     store(settings).put(name_of(CRAWL, 1, 9), tmp_path / "file")
     restore(1, tmp_path / "another")  # the name lies: it is not used
@@ -226,7 +229,7 @@ def test_a_store_that_does_not_answer_is_an_error_only_if_it_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(Owner(tmp_path / "one", Log())) as owner:
-        owner.partition.commit()
+        owner.commit()
     with socket.create_server(("127.0.0.1", 0)) as closed:
         endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
         closed.close()
@@ -263,8 +266,8 @@ def test_a_snapshot_that_is_damaged_within_is_not_trusted(tmp_path: Path, caplog
     store(settings).put(name_of(CRAWL, 0, 9), tmp_path / "file")
     Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "two")
     assert "00000000000000000009.snapshot is not used: " in caplog.text
-    state = state_in(tmp_path / "two" / "frontier")
-    assert state is not None and state.position == 2
+    place = state_in(tmp_path / "two" / "frontier")
+    assert place is not None and place.position == 2
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
@@ -284,13 +287,12 @@ def test_the_copy_of_another_crawl_is_never_replaced(tmp_path: Path, settings: C
     with closing(Owner(tmp_path / "one", Log())) as owner:
         random_log(owner, Random(1), 5)
         snapshot(owner, settings)
-    with closing(Partition(tmp_path / "two", "other", 0, PARTITIONS)) as partition:
-        claim = Claimed("two", b"two", Settings.from_dict({"crawl": "other"}).to_dict())
-        partition.apply([(0, entries.encode(claim, crawl="other", time=START))])
-        partition.commit()
+    with closing(Environment(tmp_path / "two" / "frontier")) as env:
+        meta.write_row(env.txn, env.db[keys.META], meta.PLACE, state.encode(LogPlace("other", 0, PARTITIONS)))
+        env.commit()
     Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "two")
     with pytest.raises(FrontierError, match=r"is partition 0 of 4 of the crawl 'other', not 0 of 4 of 'test'"):
-        Partition(tmp_path / "two", CRAWL, 0, PARTITIONS)
+        PartitionCopy(tmp_path / "two", CRAWL, 0, PARTITIONS)
 
 
 def test_a_frontier_that_is_no_replica_is_left_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import worker
+from budgetfrontier.cluster import partition
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.kafka import KafkaDirectory, Place
 from budgetfrontier.settings import policy_factory
@@ -39,7 +39,7 @@ def test_the_list_that_is_stored_first_stays(brokers: str) -> None:
 def test_workers_and_clients_with_other_lists_find_the_same_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "COMMIT_EVERY", 0.02)
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
     own = iter([FIRST, SECOND])
     monkeypatch.setattr(policy_factory, "suffix_list", lambda frontier: next(own))
     settings = Settings.from_dict(

@@ -18,7 +18,7 @@ from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster import entries, worker
-from budgetfrontier.cluster.entries import Claimed, Found
+from budgetfrontier.cluster.entries import Claimed, Found, Told
 from budgetfrontier.cluster.owners import MemoryDirectory
 from budgetfrontier.cluster.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshot_taking import SnapshotTaken, Taker
@@ -170,7 +170,7 @@ def test_a_log_that_begins_again_is_refused_until_there_is_a_copy_that_fits(
     monkeypatch.setattr(worker, "AGAIN", 0.1)
     with closing(Owner(tmp_path / "one" / "partition-0000", Log())) as owner:
         owner.schedule("https://a.test/", "https://b.test/")
-        owner.partition.commit()
+        owner.commit()
     operator = threading.Event()
 
     def restore(number: int, folder: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_log_that_begins_again_is_refused_until_there_is_a_copy_that_fits(
             operator.clear()
 
     with running(bus, CRAWL, tmp_path / "one", MemoryDirectory(), restore=restore) as one:
-        until(lambda: "its copy has the entries before offset 2, and the log goes on at 0" in caplog.text)
+        until(lambda: "and the log goes on at 0" in caplog.text)
         until(lambda: one.worker.owned == [1, 2, 3])  # which are served
         operator.set()
         until(lambda: one.worker.owned == [0, 1, 2, 3])
@@ -195,10 +195,11 @@ def test_a_worker_that_stops_or_cannot_write_sends_its_clients_to_others(
         until(lambda: len(one.worker.owned) == PARTITIONS)
         one.worker._writer._error = BusError("refused")
         with pytest.raises(NotOwner):
-            one.call(0, protocol.LEASE, Wanted(1, 300.0))
-        one.worker._writer._error = None
+            one.call(0, protocol.SCHEDULE_MANY, Uris(["https://a.test/"]))
+        one.join()
+    assert str(one.error) == "refused"
     told = Queue[tuple[Any, BaseException | None]]()
-    one.worker.look(list, lambda *answer: told.put(answer))
+    one.worker.look(0, repr, lambda *answer: told.put(answer))
     assert isinstance(told.get(timeout=PATIENCE)[1], NotOwner)
 
 
@@ -218,7 +219,7 @@ def test_the_late_claim_of_a_worker_that_was_paused_is_overruled(bus: KafkaBus, 
     with running(bus, crawl, tmp_path / "one", MemoryDirectory(), session=0.1) as one:
         until(lambda: len(one.worker.owned) == PARTITIONS)
         one.call(2, protocol.SCHEDULE_MANY, Uris(["https://a.test/"]))
-        one.worker.append(2, Claimed("ghost", b"ghost", one.worker.settings.to_dict()))
+        one.worker.append(2, Claimed("ghost", b"ghost"))
         until(lambda: 2 not in one.worker.owned)
         until(lambda: 2 in one.worker.owned)
         assert len(one.call(2, protocol.LEASE, Wanted(1, 300.0))) == 1
@@ -232,12 +233,14 @@ def test_links_that_come_before_a_first_claim_are_applied_by_who_claims(
     stream = worker.log_stream(crawl, PARTITIONS)
     with closing(bus.producer(stream)) as producer:
         for origin in range(10):
-            found = Found(1, (origin, 0), [f"https://a.test/{origin}"])
-            producer.send(entries.encode(found, crawl=crawl, time=1.0), partition=2)
+            found = Told(1, (origin, 0), Found([f"https://a.test/{origin}"]))
+            producer.send(entries.encode(found, crawl=crawl), partition=2)
         producer.flush(PATIENCE)
     with running(bus, crawl, tmp_path / "one", MemoryDirectory()) as one:
         until(lambda: len(one.worker.owned) == PARTITIONS)
+        until(lambda: one.worker._owned[2].position >= 12)
         assert answer([one], 2, protocol.LEASE, Wanted(1, 300.0))[0].uri.url == "https://a.test/0"
-        state = one.worker.partition(2).state
-        assert state.position >= 12 and state.heard == {1: (9, 0)}
+        told = Queue[tuple[Any, BaseException | None]]()
+        one.worker.look(2, lambda owner: owner.heard(1), lambda *answer: told.put(answer))
+        assert told.get(timeout=PATIENCE) == ((9, 0), None)
     assert one.error is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -27,10 +28,10 @@ from tests.support import PATIENCE, until
 
 
 class Logs:
-    """The logs of all partitions, each a list: an entry's offset is its place."""
+    """The logs of all partitions, each a list of entries with their times: an entry's offset is its place."""
 
     def __init__(self, partitions: int) -> None:
-        self.entries: list[list[bytes]] = [[] for _ in range(partitions)]
+        self.entries: list[list[tuple[bytes, float]]] = [[] for _ in range(partitions)]
         self.changed = threading.Condition()
 
 
@@ -73,7 +74,7 @@ class LogProducer:
     def send(self, *messages: bytes, partition: int = 0) -> None:
         """Append messages."""
         with self._logs.changed:
-            self._logs.entries[partition] += messages
+            self._logs.entries[partition] += ((message, time.time()) for message in messages)
             self._logs.changed.notify_all()
 
     def flush(self, timeout: float = 0.0) -> None:
@@ -101,7 +102,7 @@ class LogConsumer:
             found: list[Received] = []
             for number, offset in self._next.items():
                 new = self._logs.entries[number][offset : offset + count]
-                found += (Received(number, offset + place, data) for place, data in enumerate(new))
+                found += (Received(number, offset + place, *entry) for place, entry in enumerate(new))
                 self._next[number] = offset + len(new)
         return found
 

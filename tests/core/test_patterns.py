@@ -144,15 +144,6 @@ def test_both_ways_find_the_same(pattern: str, text: str) -> None:
             assert bool(Pattern(pattern).search(text)) is bool(expected)
 
 
-def test_a_timeless_pattern_gives_up_by_length_alone() -> None:
-    pattern = Pattern("a.*b", timeless=True)
-    longest = longest_bounded("a.*b")
-    assert pattern.search("a" * (longest - 1) + "b")
-    assert (bool(pattern.search("a" * longest + "b")), pattern.given_up) == (False, 1)
-    anywhere = Pattern("/calendar/", timeless=True)
-    assert (bool(anywhere.search("x" * uris.MAX_LENGTH + "/calendar/")), anywhere.given_up) == (True, 0)
-
-
 @pytest.mark.parametrize(
     ("pattern", "needed"),
     [(r"\d{4}", ""), (r"[ab]{2}/x", "/x"), (".{,}", ""), (r"/\d{4}/archive", "/archive"), ("a{2}b", "b")],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,6 @@ def test_leases_that_expire_at_once_end_in_parts_and_none_of_them_can_be_finishe
         assert f.finish_many([Finish(expired[4], Outcome.FAILURE), expired[5], last]) == [expired[4], expired[5]]
         assert f.give_back([expired[5], expired[5]]) == [expired[5], expired[5]]
         assert (f.summary().in_process, f.summary().succeeded, f.summary().failed) == (0, 1, 0)
-        assert f.internals.goes_on_at() == math.inf
         assert [(lease.queue[0], lease.delivery) for lease in f.lease(9)] == [(name, 2) for name in "abcdef"]
         f.check()
 

@@ -11,9 +11,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.opening import REPLICA
 from budgetfrontier.errors import LeaseExpired
-from budgetfrontier.storage import keys
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk, one, pages, record
 
@@ -164,19 +162,6 @@ def test_ids_rise_from_run_to_run_and_begin_at_random(tmp_path: Path) -> None:
             ids.append(one(f).id)
     assert ids == sorted(ids) and max(ids) < 1 << 63
     assert len({lease_id % (1 << 40) for lease_id in ids}) == 5
-
-
-def test_an_entry_of_a_log_raises_the_epoch_to_that_of_its_leases(tmp_path: Path) -> None:
-    first = (7 << keys.EPOCH_SHIFT) + 5
-    with Frontier.open(tmp_path / "frontier", keep_leases=True, replicated=True) as f:
-        with f.atomic(note=REPLICA):
-            f.internals.replica.begin_entry(first)
-            f.schedule_many(pages("A", 2))
-            assert one(f).id == first
-        assert f._counters.epoch == 7, "what repairs a copy takes no higher lease for one that was given out"
-        with f.atomic():
-            f.internals.replica.begin_entry(3 << keys.EPOCH_SHIFT)
-        assert f._counters.epoch == 7
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda f: f.delete(queue="*", for_good="no"), "for_good is True or False, not 'no'"),
     (lambda f: f.drop_dead_letters(for_good="no"), "for_good is True or False, not 'no'"),
     (lambda f: type(f).open(":memory:", keep_leases="x"), "keep_leases is True or False, not 'x'"),
-    (lambda f: type(f).open(":memory:", replicated=0), "replicated is True or False, not 0"),
+    (lambda f: type(f).open(":memory:", partition=True), "partition is a whole number, not True"),
     (lambda f: type(f).open(":memory:", program=object()), "program is a str, not object"),
     (lambda f: f.retire(HOST, reason=5), "reason is a str, not int"),
     (lambda f: f.pause(who=b"me"), "who is a str, not bytes; write its decode()"),

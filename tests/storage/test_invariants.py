@@ -49,6 +49,8 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "a URL": (lambda d: d.put(keys.PENDING, d.items(keys.PENDING)[0][0], b"\xc1"), "unreadable"),
     "the address of a host": (lambda d: d.put(keys.HOSTS, b"a.test", encode(HostRow("a.test", 1))), "a.test"),
     "the name of a host": (lambda d: d.put(keys.HOSTS, b"A.test", encode(HostRow("192.0.2.1", 1))), "not the name"),
+    "a peer": (lambda d: d.put(keys.PEERS, b"seven", keys.peer.pack(1, 0, 2, 0)), "a record cannot be read"),
+    "what a peer has told": (lambda d: d.put(keys.PEERS, keys.u32.pack(7), b"\xc1"), "a record cannot be read"),
     "what is novel": (
         lambda d: d.put(*tally("host", "x.test", novel=1)),
         "more of host x.test is novel",

@@ -131,8 +131,8 @@ class StrategyWorker:
         came = bool(self._received)
         while self._received:
             self._handle(self._received[0])
-            partition, offset, _ = self._received.popleft()
-            self._handled[partition] = offset + 1
+            message = self._received.popleft()
+            self._handled[message.partition] = message.offset + 1
         return came
 
     def send(self) -> None:

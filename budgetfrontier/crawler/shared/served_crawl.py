@@ -13,6 +13,7 @@ from budgetfrontier.engine.api import AsyncFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.settings import Settings, sheets
 from budgetfrontier.settings.overrides import Override, QueueSettings
+from budgetfrontier.storage.keys import partition_of_lease
 
 FOREVER = 1e9
 """Seconds for which calls are repeated once the crawl has begun: no end of a lease is given up."""
@@ -42,8 +43,6 @@ class ServedCrawl:
         """Return leases by partition; of a server, all as those of one."""
         if not self.in_partitions:
             return {0: given} if (given := list(leases)) else {}
-        from budgetfrontier.cluster.partition import partition_of_lease  # needs the extra "kafka"
-
         found: dict[int, list[Lease]] = {}
         for lease in leases:
             found.setdefault(partition_of_lease(lease.id), []).append(lease)

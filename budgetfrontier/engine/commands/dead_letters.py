@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from budgetfrontier.engine.admission.admit import Admitter
-from budgetfrontier.engine.commands.selection import check_match, match_of
+from budgetfrontier.engine.commands.selection import check_match
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.url_table import Arrival
 from budgetfrontier.rules.uri_outcomes import cause
-from budgetfrontier.settings.matching import glob
+from budgetfrontier.settings.matching import glob, parse_match
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import NAMED_QUEUES, DeadRow, Progress, decode_dead
 from budgetfrontier.storage.uri_values import expand, label_of, short_url, with_tries
@@ -25,7 +25,7 @@ class ChosenLetters:
 
     def __init__(self, args: dict[str, Any]) -> None:
         self._queue: str | None = args.get("queue")
-        self._match = None if args.get("match") is None else match_of(args)
+        self._match = None if args.get("match") is None else parse_match(args["match"])
         self._why = None if args.get("why") is None else glob(args["why"])
 
     def test(self, row: DeadRow) -> bool:

@@ -22,7 +22,6 @@ from budgetfrontier.engine.commands.selection import (
     check_match,
     check_pattern,
     hands_out,
-    match_of,
     states_of,
     test_of_queue,
 )
@@ -31,7 +30,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, NORMAL, ordinal_of
-from budgetfrontier.settings.matching import may_select_several, selects, spellings
+from budgetfrontier.settings.matching import may_select_several, parse_match, selects, spellings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.kept_places import place_in_future
 from budgetfrontier.storage.records import Progress, decode_future
@@ -57,10 +56,10 @@ class Chosen:
     def __init__(self, view: View, args: dict[str, Any]) -> None:
         self._glob: str | None = args.get("queue")
         self._states = states_of(args)
-        match = None if args.get("match") is None else match_of(args)
+        match = None if args.get("match") is None else parse_match(args["match"])
         self._of_queue = None if match is None else test_of_queue(view, match)
         texts = [args.get("pattern"), match.text.removeprefix("regex:") if match and match.kind == "regex" else None]
-        self._patterns = [Pattern(text, timeless=bool(args.get("timeless"))) for text in texts if text]
+        self._patterns = [Pattern(text) for text in texts if text]
         self._match = None if self._of_queue or (match and match.kind == "regex") else match
         self.bytes = 0
         """Of the records of URIs that were looked at."""
@@ -163,7 +162,7 @@ def check(args: dict[str, Any]) -> None:
     """Raise for a deletion that could not be applied, or that names nothing: it would take everything."""
     if all(args.get(name) is None for name in ("queue", "match", "states")) and not args.get("pattern"):
         raise FrontierError("delete what? Give a queue, a pattern, or both; the queue '*' is every queue")
-    check_pattern(args.get("pattern") or "", timeless=bool(args.get("timeless")))
+    check_pattern(args.get("pattern") or "")
     if args.get("match") is not None:
         check_match(args)
     states_of(args)

@@ -45,7 +45,7 @@ def check(args: dict[str, Any]) -> None:
     check_match(args, of_uris=True)
     if args["match"].startswith("label:"):
         raise FrontierError("labels are of seeds and of what waits: what is known of other URLs has none")
-    check_pattern(args.get("pattern") or "", timeless=bool(args.get("timeless")))
+    check_pattern(args.get("pattern") or "")
 
 
 def start(args: dict[str, Any]) -> Progress:

@@ -46,7 +46,6 @@ class _Arguments(TypedDict, total=False):
     id: int
     force: bool
     for_good: bool
-    timeless: bool
     match: str
     states: list[str] | None
     why: str

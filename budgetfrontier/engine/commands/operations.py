@@ -116,19 +116,19 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-_OF_QUEUES = frozenset(("queue", "match", "states", "for_good", "timeless"))
+_OF_QUEUES = frozenset(("queue", "match", "states", "for_good"))
 _ARGUMENTS: dict[str, frozenset[str]] = {
     "adjust": frozenset(("match", "set", "dry_run", "survey", "promised")),
     "withdraw": frozenset(("id", "survey", "promised")),
     "undo": frozenset(("id", "force", "then")),
     "discard": frozenset(("id",)),
-    "delete": frozenset(("queue", "pattern", "match", "states", "dry_run", "for_good", "timeless")),
-    "forget": frozenset(("uris", "match", "pattern", "for_good", "timeless", "continues")),
+    "delete": frozenset(("queue", "pattern", "match", "states", "dry_run", "for_good")),
+    "forget": frozenset(("uris", "match", "pattern", "for_good", "continues")),
     "schedule": frozenset(("uris", "revived", "upto", "in_place", "continues")),
     "mark_seen": frozenset(("uris", "charge", "continues")),
     "bury": frozenset(("uris", "reasons", "continues")),
-    "replay": frozenset(("ids", "queue", "match", "why", "timeless")),
-    "drop": frozenset(("ids", "queue", "match", "why", "for_good", "timeless")),
+    "replay": frozenset(("ids", "queue", "match", "why")),
+    "drop": frozenset(("ids", "queue", "match", "why", "for_good")),
     "retire": _OF_QUEUES,
     "unretire": _OF_QUEUES,
     "snooze": _OF_QUEUES | {"until"},
@@ -140,7 +140,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
 }
 """The arguments that each command takes; for a revival, the lines of the log that its URIs come from.
 
-`timeless`: patterns have no time limit, so that all replicas do the same. `for_good`: nothing is kept for `undo`.
+`for_good`: nothing is kept for `undo`.
 `continues`: the audit entry of the same command with other URIs, which is to be that of this one, too.
 """
 

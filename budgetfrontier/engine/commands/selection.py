@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
 from budgetfrontier.core.model import QueueRecord, QueueState
-from budgetfrontier.core.patterns import Pattern, longest_bounded
+from budgetfrontier.core.patterns import Pattern
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.grouping import fits, objection
 from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings
@@ -20,21 +18,13 @@ from budgetfrontier.storage.records import NAMED_QUEUES, expanded
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.storage.view import View
 
-SHORTEST_BOUNDED = 90
-"""Characters of the URIs that a pattern can surely be searched for in, if that must not depend on time."""
 
-
-def check_pattern(text: str, *, timeless: bool) -> None:
-    """Raise FrontierError for a regular expression that is not valid, or not if it must not depend on time."""
+def check_pattern(text: str) -> None:
+    """Raise FrontierError for a regular expression that is not valid."""
     try:
         Pattern(text)
     except ValueError as e:
         raise FrontierError(f"{text!r} is not a valid regular expression: {e}") from None
-    if timeless and longest_bounded(text) < SHORTEST_BOUNDED:
-        raise FrontierError(
-            f"{text!r} may take long for URIs of {SHORTEST_BOUNDED} characters: where a command must not depend on "
-            "time, a pattern may have two repetitions, and none in a repeated group"
-        )
 
 
 def check(args: dict[str, Any]) -> None:
@@ -51,7 +41,7 @@ def check_match(args: dict[str, Any], *, of_uris: bool = False) -> None:
     if match.kind == "group" and of_uris:
         raise FrontierError("a group is of queues: URIs are not selected by it")
     if match.kind == "regex":
-        check_pattern(match.text.partition(":")[2], timeless=bool(args.get("timeless")))
+        check_pattern(match.text.partition(":")[2])
 
 
 def states_of(args: dict[str, Any]) -> frozenset[QueueState]:
@@ -63,21 +53,12 @@ def states_of(args: dict[str, Any]) -> frozenset[QueueState]:
         raise FrontierError(f"{e}: the states are {', '.join(QueueState)}") from None
 
 
-def match_of(args: dict[str, Any]) -> Match:
-    """Return the pattern of a selection; one that is `timeless` gives the same answers on any machine."""
-    match = parse_match(args["match"])
-    if match.kind == "regex" and args.get("timeless"):
-        search = Pattern(match.text.partition(":")[2], timeless=True).search
-        return msgspec.structs.replace(match, test=search)
-    return match
-
-
 class ChosenUrls:
     """The URLs that a command chooses: by a pattern, with their queues, and by a regular expression."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        self._match = match_of(args)
-        self._pattern = Pattern(args["pattern"], timeless=bool(args.get("timeless"))) if args.get("pattern") else None
+        self._match = parse_match(args["match"])
+        self._pattern = Pattern(args["pattern"]) if args.get("pattern") else None
 
     def test(self, url: str, queue: str) -> bool:
         """Return whether a URL of a queue is chosen."""
@@ -91,7 +72,7 @@ class SelectedQueues:
     """
 
     def __init__(self, args: dict[str, Any]) -> None:
-        self._match = match_of(args)
+        self._match = parse_match(args["match"])
         self._states = states_of(args)
 
     def test(self, view: View) -> Callable[[QueueRecord], bool]:

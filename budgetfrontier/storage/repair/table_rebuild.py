@@ -93,6 +93,7 @@ class TableRebuild:
         self._copy_meta()
         self._copy_seen()
         self._copy_hosts()
+        self._copy_peers()
         self._find_names()
         self._copy_pending()
         self._copy_leases()
@@ -133,6 +134,10 @@ class TableRebuild:
                         check_schema(value, self._path)
                 elif key == b"counters":
                     self._findings.stored = decode_counters(value)
+                elif key == meta.PLACE:
+                    self._notes.note_change(
+                        "meta: the place in the log is left out, so that no worker takes this for a copy of a partition"
+                    )
                 else:
                     self._check_meta(key, value)
                     if key in (b"command", b"progress"):
@@ -315,6 +320,17 @@ class TableRebuild:
                 self._set_aside(keys.HOSTS, key, value, why)
                 continue
             self._store(keys.HOSTS, key, value, (key, value))
+
+    def _copy_peers(self) -> None:
+        for key, value in self._source.records(keys.PEERS):
+            try:
+                keys.u32.unpack(key), keys.peer.unpack(value)
+            except ValueError as e:
+                self._set_aside(keys.PEERS, key, value, e)
+                continue
+            self._store(keys.PEERS, key, value, (key, value))
+        if self._source.lacks(keys.PEERS):
+            self._notes.note_change("peers: some are lost; what their partitions have sent may be taken once more")
 
     def _address_of(self, host: str) -> str | None:
         own, row = uris.own_address(host), self._tables.get(keys.HOSTS, host.encode())

@@ -127,7 +127,7 @@ def _logged(args: argparse.Namespace, operator: CrawlOperator) -> tuple[list[str
 
     if parse_match(args.match).kind not in ("*", "host", "domain", "surt", "regex"):
         raise FrontierError("crawl.log has URLs, and no queues or labels: give host:, domain:, surt:, regex: or *")
-    check_pattern(args.pattern or "", timeless=False)
+    check_pattern(args.pattern or "")
     log = log_of(args)
     if not log.is_file():
         there = f"{log} is no file; it would be one" if log.exists() else f"there is no {log},"

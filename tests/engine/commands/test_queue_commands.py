@@ -185,7 +185,6 @@ def test_wrong_selections_change_nothing(tmp_path: Path) -> None:
         assert "the states are READY" in refused(f, "retire", match="*", states=["BUSY"])
         assert "not a match" in refused(f, "retire", match="*.test")
         assert "regular expression" in refused(f, "retire", match="regex:(")
-        assert "must not depend on time" in refused(f, "retire", match="regex:(a+)+$", timeless=True)
         assert "nothing is selected by its sheet" in refused(f, "retire", match="sheet:one")
         assert "retire what?" in refused(f, "retire")
         assert "retire it" in refused(f, "snooze", match="*", until=float("inf"))

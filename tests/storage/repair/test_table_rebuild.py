@@ -12,9 +12,10 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import FetchStats, QueueAnswers, RunEnd, RunRow
 from budgetfrontier.errors import (
     CorruptFrontier,
+    FrontierError,
     NewerSchema,
 )
-from budgetfrontier.storage import keys, verify
+from budgetfrontier.storage import keys, meta, verify
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import HostRow, LeaseRow, LinksRow, decode_answers, decode_counters, tally_key
 from budgetfrontier.storage.repair.repair_steps import repair
@@ -157,6 +158,7 @@ def rows(path: Path, table: str) -> list[tuple[bytes, bytes]]:
         (keys.RUNS, keys.u32.pack(70), encode(RunRow(5.0, 1, "a.test", "crawl", 6.0, RunEnd.EXIT, "why")), b"7"),
         (keys.SERIES, keys.series.pack(1, 7), encode([7.0]), b"\7\7"),
         (keys.HOSTS, b"a.test", encode(HostRow("192.0.2.1", 7)), b"A.test"),
+        (keys.PEERS, keys.u32.pack(7), keys.peer.pack(9, 1, -1, 0), b"seven"),
     ],
 )
 def test_history_is_copied_as_far_as_it_can_be_read(
@@ -259,6 +261,20 @@ def test_former_queue_assignments_are_kept_and_set_aside_if_they_cannot_be_read(
     assert "meta: former queue assignments are lost; hosts do not wait for old queues" in repair(path).first_changes
     with Frontier.open(path, clock=ManualClock(NOW)) as frontier:
         frontier.check()
+
+
+def test_what_is_repaired_is_no_copy_of_a_partition_any_more(path: Path) -> None:
+    owned = {name: b"of " + name for name in meta.OWNED}
+    with damaging(path) as damage:
+        for name, value in owned.items():
+            damage.put(keys.META, name, value)
+    with pytest.raises(FrontierError, match="a copy of a partition"):
+        Frontier.open(path)
+    assert "no worker takes this for a copy of a partition" in repair(path).first_changes[0]
+    with Frontier.open(path, clock=ManualClock(NOW)) as frontier, Reader(path) as reader:
+        frontier.check()
+        kept = {name: reader.row(name) for name in meta.OWNED}
+    assert kept == owned | {meta.PLACE: None}
 
 
 @pytest.mark.parametrize("schema", [b"", b"x", b"0"])

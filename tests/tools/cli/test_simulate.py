@@ -112,7 +112,7 @@ def test_a_partition_is_simulated_while_its_worker_has_it(tmp_path: Path, cli: C
     with closing(Owner(tmp_path / "partition-0000", Log())) as owner:
         owner.schedule(*(f"https://host.test/{page}" for page in range(5)))
         owner.lease(1)
-        owner.partition.commit()
+        owner.commit()
         answer = cli("simulate", owner.partition.folder, "--fetchers", "2", "--draws", "1", "--format", "json")
         assert answer.code == 0
         assert json.loads(answer.out)["today"]["succeeded"] == 5
