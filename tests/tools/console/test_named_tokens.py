@@ -102,6 +102,7 @@ def test_a_role_is_enough_for_what_it_is_for(job: Path, tmp_path: Path) -> None:
             assert ('value="pause"' in pages) is (">Replay<" in pages) is (role >= Role.STEER)
             assert ('value="terminate"' in pages) is ("for_good" in pages) is (role >= Role.ADMIN)
             assert 'id="seen"' not in pages  # needs keep_urls
+            assert ("Replay or drop them" in pages) is ("Which URIs" not in pages) is (role >= Role.STEER)
             for needed, form in forms:
                 async with client.post("/steer", data=form, headers=bearer(token)) as answer:
                     found = await answer.json()

@@ -28,23 +28,34 @@ TOP = 8
 """Queues in each ranking."""
 _MANY_ERRORS, _MOST_ERRORS = 0.05, 0.25  # shares of attempts from which errors are shown as a warning, and as bad
 
+
+class Remedy(NamedTuple):
+    """The page with what mends a problem, what that is, and what it shows where nothing can be changed; "" for none."""
+
+    path: str
+    does: str
+    shows: str
+
+
+def _of_page(path: str, shows: str, *, does: str = "") -> Remedy:
+    return Remedy(path, does or shows, shows)
+
+
 REMEDIES = {
-    "retired": ("/retired", "Raise their budgets"),
-    "over_budget": ("/retired", "Raise their budgets"),
-    "dead_letters": ("/dead-letters", "Replay or drop them"),
-    "penalties": ("/errors", "Which queues fail"),
-    "one_queue": ("", "Look at it"),
-    "leased": ("/leases", "Which URIs"),
-    "snoozed": ("/queues?state=SNOOZED", "Which queues"),
-    "paused": ("/steer", "Resume it"),
-    "disregarded": ("/errors", "By which rules"),
-    "refused": ("/errors", "For which reasons"),
-    "later": ("/queues", "Which queues"),
-    "alerts": ("/alerts", "Who was told"),
+    "retired": _of_page("/retired", "Which queues", does="Raise their budgets"),
+    "over_budget": _of_page("/retired", "Which queues", does="Raise their budgets"),
+    "dead_letters": _of_page("/dead-letters", "Which URIs", does="Replay or drop them"),
+    "penalties": _of_page("/errors", "Which queues fail"),
+    "one_queue": _of_page("", "Look at it"),
+    "leased": _of_page("/leases", "Which URIs"),
+    "snoozed": _of_page("/queues?state=SNOOZED", "Which queues"),
+    "paused": _of_page("/steer", "", does="Resume it"),
+    "disregarded": _of_page("/errors", "By which rules"),
+    "refused": _of_page("/errors", "For which reasons"),
+    "later": _of_page("/queues", "Which queues"),
+    "alerts": _of_page("/alerts", "Who was told"),
 }
-"""For the slug of a verdict or of a problem, the page with what mends it, and what that is."""
-_OF_TERMINATED = {"retired": ("/retired", "Which queues"), "dead_letters": ("/dead-letters", "Which URIs")}
-"""The same for a crawl that was terminated: nothing mends that, and the pages show what was left."""
+"""The remedies for the slugs of verdicts and of problems."""
 
 
 class BigFigure(NamedTuple):
@@ -110,12 +121,17 @@ def _storage(job: ConsoleJob, bloom: BloomUse | None) -> Iterator[tuple[str, str
 
 
 def judgement(judged: Verdict, problems: Sequence[PresentProblem], base: str) -> dict[str, Any]:
-    """Return the values of the bar with the verdict: its level is the worst of all that it says."""
-    remedies = REMEDIES | (_OF_TERMINATED if judged.slug == "terminated" else {})
+    """Return the values of the bar with the verdict: its level is the worst of all that it says.
 
-    def mends(slug: str, key: str = "") -> tuple[str, str] | None:
-        path, does = remedies.get("alerts" if slug.startswith("alert_") else slug, ("", ""))
-        return (base + (key_path(key) if key else path), does) if does else None
+    Nothing that is changed has a terminated crawl go on: the remedies of its problems show what was left.
+    """
+
+    def mends(slug: str, key: str = "") -> Remedy | None:
+        found = REMEDIES.get("alerts" if slug.startswith("alert_") else slug)
+        if found is None:
+            return None
+        does = found.shows if judged.slug == "terminated" else found.does
+        return Remedy(base + (key_path(key) if key else found.path), does, found.shows)
 
     return {
         "verdict": judged,
