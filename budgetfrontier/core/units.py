@@ -119,7 +119,7 @@ def describe_duration(seconds: float) -> str:
     """Return a duration as people say it, in its two largest units that are not zero.
 
     >>> describe_duration(900_000), describe_duration(90_001.5), describe_duration(0.0911002), describe_duration(0.0)
-    ('10d 10h', '1d 1h', '91ms', '0s')
+    ('10d10h', '1d1h', '91ms', '0s')
     """
     if 0 < seconds < 1:
         return format_duration(seconds)
@@ -128,7 +128,7 @@ def describe_duration(seconds: float) -> str:
         count, seconds = divmod(seconds, length)
         if count:
             words.append(f"{count:g}{unit}")
-    return " ".join(words[:2]) or "0s"
+    return "".join(words[:2]) or "0s"
 
 
 def format_time(epoch: float, pattern: str = "%Y-%m-%dT%H:%M:%SZ") -> str:

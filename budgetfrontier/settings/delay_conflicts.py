@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from budgetfrontier.core.units import write_duration
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.matching import covers, parse_match
 from budgetfrontier.settings.problems import Problem, ValuePath
@@ -111,4 +112,6 @@ def _last(override: Override, setting: Sequence[Override]) -> Override | None:
 
 
 def _text(least: float, most: float) -> str:
-    return f"min_delay ({least:g} s) is longer than max_delay ({most:g} s), which wins: set both"
+    return (
+        f"min_delay ({write_duration(least)}) is longer than max_delay ({write_duration(most)}), which wins: set both"
+    )

@@ -12,6 +12,7 @@ import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.spelling import LONGEST, did_you_mean
+from budgetfrontier.core.units import write_duration
 from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import alert_sinks, grouping, plugins, policy_factory, schema, url_lists, windows
@@ -693,7 +694,7 @@ def _pattern(text: str, *, groups: bool) -> None:
 
 
 def _longer(min_delay: float, max_delay: float) -> str:
-    return f"min_delay ({min_delay:g} s) is longer than max_delay ({max_delay:g} s)"
+    return f"min_delay ({write_duration(min_delay)}) is longer than max_delay ({write_duration(max_delay)})"
 
 
 def _conflict(section: msgspec.Struct) -> str | None:

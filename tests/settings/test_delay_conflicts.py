@@ -11,7 +11,7 @@ from budgetfrontier.settings import delay_conflicts
 from budgetfrontier.settings.loader import load
 from budgetfrontier.settings.overrides import Override
 
-LONGER = "min_delay (90 s) is longer than max_delay (30 s), which wins: set both"
+LONGER = "min_delay (1m30s) is longer than max_delay (30s), which wins: set both"
 SHEET = "sheets: {s: {politeness: {min_delay: 90s}}}\n"
 
 
@@ -41,13 +41,13 @@ def test_the_sheet_of_a_profile_has_the_place_of_what_associates_it(tmp_path: Pa
     text = "profile: sheets\nassociations: [{sheet: veryPolite, host: a.test}]\n"
     assert warnings(tmp_path, text) == []  # it sets both
     text += "overrides: [{match: '*', set: {politeness: {max_delay: 5s}}}]"
-    told = "min_delay (10 s) is longer than max_delay (5 s), which wins: set both"
+    told = "min_delay (10s) is longer than max_delay (5s), which wins: set both"
     assert warnings(tmp_path, text) == [f"2:16: associations[0].politeness.min_delay: {told}"]
 
 
 def test_a_longest_delay_below_the_shortest_in_force_has_one_too(tmp_path: Path) -> None:
     text = "overrides: [{match: 'host:a.test', set: {politeness.max_delay: 1s}}]"
-    told = "min_delay (3 s) is longer than max_delay (1 s), which wins: set both"
+    told = "min_delay (3s) is longer than max_delay (1s), which wins: set both"
     assert warnings(tmp_path, text) == [f"1:64: overrides[0].set.politeness.max_delay: {told}"]
 
 
@@ -75,7 +75,7 @@ def test_two_that_conflict_are_named_once(tmp_path: Path) -> None:
         "overrides:\n- {match: 'domain:a.test', set: {politeness.max_delay: 5s}}\n"
         "- {match: 'host:a.test', set: {politeness.min_delay: 9s}}\n"
     )
-    told = "min_delay (9 s) is longer than max_delay (5 s), which wins: set both"
+    told = "min_delay (9s) is longer than max_delay (5s), which wins: set both"
     assert warnings(tmp_path, text) == [f"3:54: overrides[1].set.politeness.min_delay: {told}"]
 
 

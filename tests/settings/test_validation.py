@@ -53,7 +53,7 @@ def test_all_problems_are_reported_at_once_by_dotted_name() -> None:
         ({"seeds": [{"url": "http://a/", "file": "b"}]}, "seeds[0]: a seed has either a url or a file"),
         (
             {"frontier": {"politeness": {"min_delay": "1m"}}},
-            "frontier.politeness: min_delay (60 s) is longer than max_delay (30 s)",
+            "frontier.politeness: min_delay (1m) is longer than max_delay (30s)",
         ),
         (
             {"frontier": {"canonicalization": {"keep_params": ["a"], "ignore_params": "b"}}},
@@ -150,7 +150,7 @@ def test_an_override_may_list_queues(files: Files) -> None:
 
 def test_an_override_whose_delays_contradict_each_other_is_a_problem(files: Files) -> None:
     text = "overrides: [{match: '*', set: {politeness: {min_delay: 60s}, politeness.max_delay: 5s}}]"
-    assert files.problems(text) == ["1:31: overrides[0].set: min_delay (60 s) is longer than max_delay (5 s)"]
+    assert files.problems(text) == ["1:31: overrides[0].set: min_delay (1m) is longer than max_delay (5s)"]
     with pytest.raises(SettingsError, match="longer than max_delay"):
         validate_override("*", {"politeness.min_delay": 60, "politeness.max_delay": 5})
 
@@ -200,10 +200,10 @@ def test_settings_with_which_nothing_happens_are_warned_of(tmp_path: Path, setti
             "frontier: {politeness: {min_delay: 3000}}",
             "3000 is 50m; write 3000ms if milliseconds are meant, else 3000s",
         ),
-        ("frontier: {politeness: {max_delay: '30000'}}", "30000 is 8h 20m; write 30000ms if"),
-        ("frontier: {retry: {delay: 900000}}", "900000 is 10d 10h; write 900000ms if milliseconds are meant"),
+        ("frontier: {politeness: {max_delay: '30000'}}", "30000 is 8h20m; write 30000ms if"),
+        ("frontier: {retry: {delay: 900000}}", "900000 is 10d10h; write 900000ms if milliseconds are meant"),
         ("frontier: {retry: {delay: 25h}}", "25h is more than a day"),
-        ("fetch: {timeout: 20000}", "20000 is 5h 33m; write 20000ms if milliseconds are meant"),
+        ("fetch: {timeout: 20000}", "20000 is 5h33m; write 20000ms if milliseconds are meant"),
         ("limits: {max_bytes: 10}", "10 is 10 bytes; write 10KB, 10MB or 10GB if those are meant, else 10B"),
         ("overrides: [{match: '*', set: {min_delay: 3000}}]", None),
         (

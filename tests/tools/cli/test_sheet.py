@@ -69,7 +69,7 @@ def test_a_value_of_a_sheet_that_an_adjustment_may_replace_is_not_known(job: Pat
 
 
 def test_a_shortest_delay_beyond_the_longest_in_force_has_a_warning(job: Path, cli: Cli) -> None:
-    told = "warning: domain:a.test: min_delay (90 s) is longer than max_delay (30 s), which wins: set both"
+    told = "warning: domain:a.test: min_delay (1m30s) is longer than max_delay (30s), which wins: set both"
     delay = ("--set", "politeness.min_delay=90s")
     assert told in cli("sheet", job, "set", "smallBudget", *delay, "--dry-run").err.splitlines()
     assert told in cli("sheet", job, "set", "smallBudget", *delay).err.splitlines()
