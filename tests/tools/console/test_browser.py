@@ -35,6 +35,10 @@ ROWS_OF_AUDIT = """(() => { const rows = [...document.querySelectorAll('table.st
   return [Math.max(...rows.map(one => one.offsetHeight)), rows.some(one => one.scrollWidth > innerWidth)]; })()"""
 
 
+CUT = """(() => { document.querySelectorAll('details').forEach(one => { one.open = true; });
+  return [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)
+    .map(one => one.innerText.slice(0, 80)); })()"""
+"""Tables of which a part is beyond the window."""
 FAINT = """(() => {
   const parts = color => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return {rgb: [r, g, b], a}; };
   const light = rgb => { const [r, g, b] = rgb.map(c => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
@@ -119,6 +123,7 @@ def test_pages_can_be_read_without_scripts_at_any_width(hostile: str, devtools: 
                     assert await page.value(FAINT) == [] and await page.value(UNNAMED) == [], (path, width, scheme)
                     if width == 390:  # a field is below its label, and not beside that of another one
                         assert await page.value(APART) == [], path
+                        assert await page.value(CUT) == [], path
                     ground = await page.value("getComputedStyle(document.body).backgroundColor")
                     assert (ground == "rgb(245, 246, 248)") == (scheme == "light"), path
 
