@@ -262,6 +262,8 @@ class Console:
             "session": session if session and session.csrf else None,
             "can_sign_in": self.access.has_token,
             "can_steer": can_steer,
+            "asking": self._who(request),
+            "simulation": self.tasks.simulation(job) if job else None,
             "is_admin": session is not None and session.role is Role.ADMIN,
             "live_url": "",
             "now": time.time(),

@@ -122,10 +122,13 @@ class Tasks:
             return self._simulations
         return self._dry_runs if task.dry_run else self._commands.setdefault(task.job, asyncio.Semaphore(AT_ONCE))
 
+    def simulation(self, job: ConsoleJob) -> Task | None:
+        """Return the simulation of a job that has not ended, if there is one. Any thread may ask."""
+        return next((one for one in [*self._running.values()] if one.job is job and one.asked.op == SIMULATE), None)
+
     def running_simulation(self, job: ConsoleJob, asked: SubmittedCommand) -> Task | None:
         """Return the simulation of a job that has not ended, if another one is asked for."""
-        of_job = (one for one in self._running.values() if one.job is job and one.asked.op == SIMULATE)
-        return next(of_job, None) if asked.op == SIMULATE else None
+        return self.simulation(job) if asked.op == SIMULATE else None
 
     def _ended(self, running: asyncio.Task[None]) -> None:
         self._running.pop(running, None)

@@ -746,11 +746,15 @@ def test_a_second_simulation_leads_to_the_first_or_is_refused(job: Path, monkeyp
             here = {"Origin": str(client.make_url("/"))[:-1]}
             async with client.post("/steer", data=form, headers=here) as answer:
                 found.append((answer.status, answer.url.raw_path, await answer.text()))
+            pages.append(await operator.get("/simulate"))
         return found
 
+    pages: list[str] = []
     first, second, third = visit(job, act, token=TOKEN)
     assert first[:2] == second[:2] and first[0] == 200 and "in progress, 25%" in second[2]
     assert third[0] == 409 and "one at a time" in third[2]
+    assert all("<bdi>alice</bdi> is in progress, 25%" in page and "<button class=" not in page for page in pages)
+    assert [f'href="{first[1]}"' in page for page in pages] == [True, True, False]
 
 
 def test_a_terminated_crawl_is_not_simulated(job: Path) -> None:
