@@ -28,7 +28,7 @@ from budgetfrontier.bus.kafka import connect
 from budgetfrontier.cluster import entries, state
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.entries import Changes, Claimed, Found, Told
-from budgetfrontier.cluster.kafka import KafkaDirectory, Place
+from budgetfrontier.cluster.kafka import KafkaDirectory, Place, log_ends
 from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.cluster.routing import Router
 from budgetfrontier.cluster.state import LogPlace
@@ -47,6 +47,7 @@ CALLS = 100
 IN_A_CALL = 100
 SETTINGS = {"frontier": {"politeness": {"delay_factor": 0, "min_delay": 0, "max_delay": 0}}}
 SESSION = 6.0
+IDLE = 15.0
 
 
 def uris(count: int) -> Iterator[CrawlUri]:
@@ -242,11 +243,50 @@ def catch_up(crawl: Crawl, count: int) -> dict[str, float]:
             done += len(leases)
             client.finish_many([Finish(lease) for lease in leases])
         calls = used(process) - before
+        waits = latencies(client)
+        idle = written_while_idle(crawl, process)
+    began = time.monotonic()
+    with crawl.worker(9) as process, crawl.client() as client:  # its folder is empty, and there are no snapshots
+        while client.standings()[1] or client.summary().scheduled < count:
+            time.sleep(0.1)
+        rebuilt, rebuilding = time.monotonic() - began, used(process)
     return {
         "links for each second of processor time": count / processor,
         "seconds until it has caught up": seconds,
         "leases and their ends for each second of processor time": done / calls,
+        "ms of a call that leases a page, at the median": 1e3 * waits[len(waits) // 2],
+        "ms of a call that leases a page, of one in a hundred": 1e3 * waits[len(waits) * 99 // 100],
+        f"entries in {IDLE:g} s in which nothing happens": idle[0],
+        f"bytes on the disk in {IDLE:g} s in which nothing happens": idle[1],
+        "seconds until another one has rebuilt all of it from the log": rebuilt,
+        "links rebuilt for each second of processor time": count / rebuilding,
     }
+
+
+def latencies(client: ClusterFrontier) -> list[float]:
+    """Return the seconds that each of some calls has taken, the fastest first: a lease, and its end with 20 links."""
+    found = []
+    for number in range(CALLS * 5):
+        began = time.monotonic()
+        leases = client.lease(1)
+        found.append(time.monotonic() - began)
+        links = [f"https://host{link}.example/{number}" for link in range(20)]
+        client.finish_many([Finish(lease, discovered=links) for lease in leases])
+    return sorted(found)
+
+
+def written_while_idle(crawl: Crawl, process: subprocess.Popen[bytes]) -> tuple[int, int]:
+    """Return the entries of the log and the bytes on the disk that are written while nothing happens."""
+
+    def written() -> tuple[int, int]:
+        disk = Path(f"/proc/{process.pid}/io").read_text().partition("write_bytes: ")[2].split()[0]
+        return sum(log_ends(crawl.place, PARTITIONS).values()), int(disk)
+
+    time.sleep(IDLE)
+    before = written()
+    time.sleep(IDLE)
+    now = written()
+    return now[0] - before[0], now[1] - before[1]
 
 
 def take_over(crawl: Crawl, sign: signal.Signals) -> float:

@@ -172,6 +172,11 @@ class Partition:
         return self._committed == self._taken and not self._log.has_changes
 
     @property
+    def has_more(self) -> bool:
+        """Whether `step` has left something that it may apply."""
+        return bool(self._calls or self._requests) and not self._is_blocked()
+
+    @property
     def is_stored(self) -> bool:
         """Whether readers find it on the disk, as this owner has opened it."""
         return self._committed > 0

@@ -38,8 +38,8 @@ from budgetfrontier.settings import Settings, policy_factory
 
 GROUP: Final = "workers"
 POLL: Final = 0.01
-"""Seconds for which entries are waited for while nothing is going on."""
-POLL_SOON: Final = 0.001
+"""Seconds for which entries are waited for while nothing is going on, and after which each partition has its turn."""
+POLL_SOON: Final = 0.002  # librdkafka waits for whole milliseconds, less than that: not at all below two
 """The same while clients call: calls that come meanwhile have to wait as long."""
 CALM: Final = 0.5
 """Seconds after the last call from which on nothing is going on."""
@@ -110,8 +110,8 @@ class ClusterWorker:
         """When the claims of other workers were read, by the partitions that this one has nevertheless."""
         self._unusable: dict[int, float] = {}
         """By partition whose log has a gap: when it is tried again."""
-        self._called = 0.0
-        """When a client has called last."""
+        self._called = self._next_round = 0.0
+        """When a client has called last, and when each partition has its turn, whether anything has come or not."""
         self.ready_at: dict[int, float | None] = {}
         """By partition of which this is the owner: when something may be leased (`time.monotonic`); None: never."""
         self.on_applied: Callable[[], None] = lambda: None
@@ -216,10 +216,14 @@ class ClusterWorker:
             by_partition.setdefault(entry.partition, []).append(entry)
         for number, batch in by_partition.items():
             self._read(consumer, number, batch)
-        has_calls = self._take_calls()
-        for one in [*self._owned.values()]:
-            self._step(consumer, one)
-        if received or has_calls:
+        concerned = by_partition.keys() | self._take_calls()
+        is_round = monotonic() >= self._next_round
+        if is_round:
+            self._next_round = monotonic() + POLL
+        for number, one in [*self._owned.items()]:
+            if is_round or number in concerned or one.has_more:
+                self._step(consumer, one)
+        if concerned:
             self.on_applied()
 
     def _assigned(self, number: int) -> int | None:
@@ -364,18 +368,18 @@ class ClusterWorker:
         if outgoing:
             owner.forwarding.sent(ticket)
 
-    def _take_calls(self) -> bool:
-        """Give the calls that have come to their partitions; return whether there were any."""
-        has_calls = False
+    def _take_calls(self) -> set[int]:
+        """Give the calls that have come to their partitions; return these."""
+        called = set[int]()
         for number, call in self._calls.take():
-            has_calls = True
+            called.add(number)
             if (owner := self._owned.get(number)) is None:
                 call.done(None, self._not_owner(number))
             else:
                 owner.add(call)
-        if has_calls:
+        if called:
             self._called = monotonic()
-        return has_calls
+        return called
 
     def _close_unusable(self, number: int, gap: LogGap) -> None:
         """Leave a partition closed whose log does not fit its copy."""
