@@ -124,7 +124,7 @@ def _register_audit(commands: Commands) -> None:
         on_crawl(audit),
         "list who changed what, when and why",
         more="The newest entry comes last. The column `inverse` has the command that takes an entry back, if there is "
-        "one, and `error` why a command was refused.",
+        "one, and `error` why a command was refused. With an AUDIT_ID, it says if that undo would be refused now.",
     )
     add_job(parser, cluster=True)
     parser.add_argument("entry", metavar="AUDIT_ID", nargs="?", help="only the entry with this id")
@@ -261,6 +261,8 @@ def _indexing(size: int) -> None:
 
 def audit(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
+    from budgetfrontier.reports.format import clean
+
     people: set[str] = set()
     end = None if args.limit is None else args.limit + args.offset
     filtered = any((args.who, args.operation, args.since, args.until, args.entry))
@@ -276,6 +278,8 @@ def audit(args: argparse.Namespace, operator: CrawlOperator) -> None:
         raise name_arguments.nobody(args.who, people)
     outcomes = operator.outcomes(rows) if args.outcome else None
     output.write_audit(args, rows, with_partitions=operator.path is None, outcomes=outcomes)
+    for why in (operator.undo_refusals(rows) if args.entry is not None else {}).values():
+        note(f"no undo of it would be taken now: {clean(why)}")
     if found.left_out:
         note(found.left_out)
 

@@ -762,6 +762,8 @@ def test_undo_takes_back_what_the_audit_has(job: Path, cli: Cli) -> None:
     assert cli("undo", job, 1).out == "undone 1, retire: named.test: state RETIRED -> INACTIVE\n"
     cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 5)
     cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 6)
+    assert "no undo of it would be taken now: what 3 has changed is not in force any more" in cli("audit", job, 3).err
+    assert "no undo" not in cli("audit", job, 4).err
     answer = cli("undo", job, 4, "--who", "eve", "--reason", "a mistake")
     assert answer.out == "undone 4, adjust: removed adjustment 4; restored adjustment 3\n"
     assert look(job, "capped.test").total_budget == 5
