@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from budgetfrontier.settings.field import Field, fields
-from budgetfrontier.settings.redaction import redacted
+from budgetfrontier.settings.redaction import without_secrets
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.settings import Settings
 
@@ -35,21 +35,21 @@ class SettingChange(NamedTuple):
 
 def changes(before: Settings, after: Settings) -> Iterator[SettingChange]:
     """Yield the settings that differ, in the order of the schema. O(settings, seeds among them)."""
-    return _changes("", before, after, redacted(before), redacted(after))
+    return _changes("", before, after)
 
 
-def _changes(prefix: str, *sections: msgspec.Struct) -> Iterator[SettingChange]:
-    """Yield the settings that differ in two sections, as they are in the same sections without secrets."""
-    for key, field in fields(type(sections[0])).items():
-        name, values = prefix + key, [getattr(section, key) for section in sections]
-        if values[0] == values[1]:
+def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iterator[SettingChange]:
+    for key, field in fields(type(before)).items():
+        name, old, new = prefix + key, getattr(before, key), getattr(after, key)
+        if old == new:
             continue
         if not isinstance(field, Field):
-            yield from _changes(name + ".", *values)
-        elif values[2] == values[3]:
+            yield from _changes(name + ".", old, new)
+            continue
+        old, new = (_plain(without_secrets(value, field.secret)) for value in (old, new))
+        if old == new:
             yield SettingChange(name, _NOT_SHOWN, _NOT_SHOWN)
         else:
-            old, new = map(_plain, values[2:])
             yield SettingChange(name, _excerpt(old, new), _excerpt(new, old))
 
 

@@ -28,20 +28,23 @@ def redacted(section: _S) -> _S:
     changes: dict[str, Any] = {}
     for name in section.__struct_fields__:
         field, value = known.get(name), getattr(section, name)
-        secret = field.secret if isinstance(field, Field) else ""
-        changes[name] = _hidden(value, secret) if secret else _without_users(value)
-    return msgspec.structs.replace(section, **changes)
+        told = without_secrets(value, field.secret if isinstance(field, Field) else "")
+        if told is not value:
+            changes[name] = told
+    return msgspec.structs.replace(section, **changes) if changes else section
 
 
-def _without_users(value: Any) -> Any:
-    """Return a value with the secrets of the sections in it hidden, and the users and passwords in URLs."""
+def without_secrets(value: Any, secret: str = "") -> Any:
+    """Return the value of a setting with its secrets hidden; `secret` is that of its `Field`."""
+    if secret:
+        return _hidden(value, secret)
     if isinstance(value, msgspec.Struct):
         return redacted(value)
     if isinstance(value, str):
-        return _USER.sub(rf"\1{HIDDEN}@", value)
+        return _USER.sub(rf"\1{HIDDEN}@", value) if "@" in value else value
     if isinstance(value, tuple | list | frozenset):
-        return type(value)(map(_without_users, value))
-    return {name: _without_users(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return type(value)(map(without_secrets, value))
+    return {name: without_secrets(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _hidden(value: Any, secret: str) -> Any:
