@@ -16,7 +16,7 @@ from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.units import format_size, short_duration
 from budgetfrontier.reports.charts import chart, ranking, states_bar, style_sheet, text
 from budgetfrontier.reports.format import between, called, counted, figure, figure_at_axis, percent, time_left
-from budgetfrontier.reports.over_time import SPAN_WORDS, forecast_sentence, forecast_table
+from budgetfrontier.reports.over_time import SPAN_WORDS, compared, forecast_sentence
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import groups_line, state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
@@ -124,10 +124,11 @@ def _over_time(found: OverTime, still: str) -> Iterator[str]:
     yield f"<p>{text(forecast_sentence(found.forecasts, standstill=still))}</p>\n"
     heads = f"<th>bound</th><th{_NUMBER}>in</th><th>between</th><th>how sure</th><th>why</th>"
     yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
-    for bound, seconds, earliest, latest, sure, why, first in forecast_table(found.forecasts):
-        name = f"<b>{text(bound)}</b>" if first else text(bound)
-        yield f"<tr><td>{name}</td><td{_NUMBER}>{time_left(seconds)}</td><td>{between(earliest, latest)}</td>"
-        yield f"<td>{text(sure)}</td><td>{text(why)}</td></tr>\n"
+    for bound in compared(found.forecasts):
+        name = f"<b>{text(bound.bound)}</b>" if bound.first else text(bound.bound)
+        yield f"<tr><td>{name}</td><td{_NUMBER}>{time_left(bound.seconds)}</td>"
+        yield f"<td>{between(bound.earliest, bound.latest)}</td><td>{text(bound.sure)}</td>"
+        yield f"<td>{text(bound.why)}</td></tr>\n"
     yield "</tbody></table></div></section>\n"
 
 

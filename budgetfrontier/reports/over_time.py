@@ -9,6 +9,8 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from budgetfrontier.core.model import CrawlState, QueueRecord, Summary
 from budgetfrontier.core.units import describe_duration, format_time
 from budgetfrontier.rules import forecasts
@@ -42,7 +44,7 @@ RATES = ("figure", "count", "per_hour", "before", "yesterday", "low", "high")
 RATES_DROP = ("low", "high")
 BUSIEST = ("queue", "spent", "spent_most", "share", "fetched", "fetched_most")
 BUSIEST_TEXT = ("queue", "spent", "share", "fetched")
-FORECAST = ("bound", "seconds", "earliest", "latest", "sure", "why", "first")
+FORECAST = forecasts.Forecast.__struct_fields__
 FORECAST_DROP = ("earliest", "latest")
 
 UNKNOWN = "nothing is known of that time: totals are kept from the first minute of crawling on"
@@ -243,11 +245,10 @@ def forecast_rows(
     return list(forecasts.forecasts(rates, waiting=waiting, holds=holds, limits=limits))
 
 
-def forecast_table(found: Sequence[forecasts.Forecast]) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each bound; the last column marks the one that would end the crawl first."""
+def compared(found: Sequence[forecasts.Forecast]) -> list[forecasts.Forecast]:
+    """Return the same forecasts, with the one marked that would end the crawl first."""
     first = forecasts.binding(found)
-    for forecast in found:
-        yield *forecast, forecast is first
+    return [msgspec.structs.replace(one, first=one is first) for one in found]
 
 
 def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR, *, standstill: str = "") -> str:

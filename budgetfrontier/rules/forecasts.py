@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor
 from typing import NamedTuple
 
+import msgspec
+
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.units import format_size
 from budgetfrontier.rules.attempts import ended_in_error
@@ -23,7 +25,7 @@ SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
 
 
-class Forecast(NamedTuple):
+class Forecast(msgspec.Struct, frozen=True):
     """The time from now on after which one bound would end the crawl."""
 
     bound: str
@@ -35,6 +37,8 @@ class Forecast(NamedTuple):
     sure: str
     """One of exact, likely, rough, at least and unknown; "over" for a crawl that was terminated."""
     why: str
+    first: bool = False
+    """Whether it is the bound that would end the crawl first, once they are compared."""
 
 
 class Held(NamedTuple):

@@ -313,13 +313,15 @@ def _busiest(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
 
 def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     """Return when each bound would end the crawl."""
+    from msgspec import structs
+
     from budgetfrontier.core.units import describe_duration
     from budgetfrontier.reports import over_time
     from budgetfrontier.rules.verdict import standstill
 
     length = _length(args)
     found = operator.forecasts(time.time(), length)
-    rows = list(over_time.forecast_table(found))
+    rows: list[tuple[Any, ...]] = [structs.astuple(one) for one in over_time.compared(found)]
     if args.format == "text":
         rows = [
             (

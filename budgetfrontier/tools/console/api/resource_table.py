@@ -8,6 +8,7 @@ from budgetfrontier.core.model import Run
 from budgetfrontier.reports.crawl_comparison import Comparison
 from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.trap_list import Suspect
+from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.tools.console.api import JOB, ApiResource, LimitParameters, Listing, ListingParameters, NoParameters
@@ -98,7 +99,7 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/forecast", "when the crawl would end, by each bound",
-        NoParameters, Listing[times.ForecastItem], times.forecast,
+        NoParameters, Listing[Forecast], times.forecast,
     ),
     ApiResource(
         "GET", f"{JOB}/runs", "the runs, the newest last", LimitParameters, Listing[Run], times.runs

@@ -11,6 +11,7 @@ from budgetfrontier.core.model import Run
 from budgetfrontier.core.units import counted
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.crawl_comparison import Comparison, NoSuchRun, compared_runs
+from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.rules.rates import FIGURES, Rate
 from budgetfrontier.rules.verdict import standstill
 from budgetfrontier.tools.console import forms
@@ -51,19 +52,6 @@ class BusyItem(msgspec.Struct):
     share: float
     fetched: int
     fetched_most: int
-
-
-class ForecastItem(msgspec.Struct):
-    """The seconds after which one bound would end the crawl; null if it does not, or that is not known."""
-
-    bound: str
-    seconds: float | None
-    earliest: float | None
-    latest: float | None
-    sure: str
-    why: str
-    first: bool
-    """Whether it is the bound that would end the crawl first."""
 
 
 class CurvesParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -145,7 +133,7 @@ def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:
     )
 
 
-def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]:
+def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[Forecast]:
     """Return when each bound would end the crawl at the rates of the last hour; `note` says it in one sentence."""
     if job.is_folder:
         scanned = job.scanned()
@@ -155,7 +143,7 @@ def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[ForecastItem]
         found = job.look(lambda operator: operator.forecasts(now, over_time.HOUR))
     still = standstill(job.look(lambda operator: operator.head().standing))
     return Listing(
-        rows=[ForecastItem(*row) for row in over_time.forecast_table(found)],
+        rows=over_time.compared(found),
         as_of=scanned.when if scanned else None,
         note=over_time.forecast_sentence(found, standstill=still),
     )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from budgetfrontier.core.model import QueueRecord, Summary
 from budgetfrontier.core.units import describe_duration, format_size
 from budgetfrontier.reports.format import counted, figure, percent
-from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, forecast_sentence, forecast_table
+from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, compared, forecast_sentence
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
 from budgetfrontier.rules.forecasts import Forecast, binding
@@ -189,7 +189,7 @@ def foreseen(found: Sequence[Forecast], still: str) -> dict[str, Any]:
     return {
         "forecast": forecast_sentence(found, standstill=still),
         "binding": ends,
-        "forecasts": list(forecast_table(found)),
+        "forecasts": compared(found),
     }
 
 
