@@ -52,7 +52,8 @@ class CompactedTopic:
     def create(self) -> None:
         """Create the topic, unless it is there. Raises BusError."""
         if self._creates:
-            self._bus.create(self._topic, 1, {"cleanup.policy": "compact"})
+            settings = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
+            self._bus.create(self._topic, 1, settings)
 
     def publish(self, records: Mapping[int, bytes]) -> None:
         """Send records by key to the topic, which `create` has made; they are there soon, once the broker answers."""
@@ -61,8 +62,8 @@ class CompactedTopic:
             producer.produce(self._topic, value, key=str(key), partition=0)
         producer.poll(0)
 
-    def read(self) -> Iterator[bytes]:
-        """Yield the records that are new as of now, in order. Raises BusError."""
+    def read(self) -> Iterator[tuple[bytes, float]]:
+        """Yield the records that are new as of now, in order, each with its time-stamp. Raises BusError."""
         if self._consumer is None:
             self.create()
             self._consumer = self._new_consumer()
@@ -84,7 +85,8 @@ class CompactedTopic:
             elif message.error() is not None:
                 self._ended = max(self._ended, end_of_log(message) or 0)
             else:
-                yield message.value() or b""
+                _, milliseconds = message.timestamp()
+                yield message.value() or b"", milliseconds / 1000
 
     def connected_producer(self) -> Any:
         """Return the producer."""

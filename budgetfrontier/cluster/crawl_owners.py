@@ -94,12 +94,17 @@ class CrawlOwners:
         return self.calls.each(_inspected(look, kind, named), range(self.partitions) if of is None else of)
 
     def latest(
-        self, call: Callable[[RemoteFrontier, int], _T], of_summary: Callable[[PartitionSummary], _T]
+        self,
+        call: Callable[[RemoteFrontier, int], _T],
+        of_summary: Callable[[PartitionSummary], _T],
+        *,
+        lists: bool = False,
     ) -> dict[int, _T]:
         """Return the answers of owners by partition, or what the summaries say of those that do not answer at once.
 
-        One whose summary is older than `GONE` counts as missing nevertheless. Takes a second at the most, if all
-        partitions without an answer have a summary.
+        One whose summary is older than `GONE` counts as missing nevertheless. Ages are by the broker's clock and that
+        of this machine; with `lists`, they are those of the aggregates. Takes a second at the most, if all partitions
+        without an answer have a summary.
         """
         numbers = range(self.partitions)
         if self.summaries is None:
@@ -109,8 +114,9 @@ class CrawlOwners:
             return dict(sorted(found.items()))
         known, now = self._known(), time.time()
         late = {number: known[number] for number in numbers if number not in found and number in known}
-        self.ages |= {number: max(0.0, now - one.at) for number, one in late.items()}
-        self.calls.missing |= {number for number in late if self.ages[number] > GONE}
+        for number, one in late.items():
+            self.ages[number] = max(0.0, now - one.at) + (one.gathered_before if lists else 0.0)
+        self.calls.missing |= {number for number, one in late.items() if now - one.at > GONE}
         found |= {number: of_summary(one) for number, one in late.items()}
         found |= self.calls.each(call, set(numbers) - found.keys())
         return dict(sorted(found.items()))
@@ -125,7 +131,7 @@ class CrawlOwners:
         self, look: str, kind: Any, of_summary: Callable[[PartitionSummary], Any], **named: Any
     ) -> dict[int, Any]:
         """Return the `latest` answers to a look of `inspection`, by partition."""
-        return self.latest(_inspected(look, kind, named), of_summary)
+        return self.latest(_inspected(look, kind, named), of_summary, lists=look == "report")
 
     def ask_one(self, number: int, look: str, kind: Any, **named: Any) -> Any:
         """Return the answer of the owner of one partition. Raises ConnectionLost."""

@@ -105,7 +105,7 @@ class KafkaDirectory:
 
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now."""
-        for record in self._owners_topic.read():
+        for record, _ in self._owners_topic.read():
             if (owner := owners.decode(record)) is not None:
                 self._owners.note(owner)
         return self._owners
@@ -116,8 +116,8 @@ class KafkaDirectory:
 
     def summaries(self) -> Mapping[int, PartitionSummary]:
         """Return the last summary of each partition that has one."""
-        for record in self._summaries_topic.read():
-            if (found := summaries.decode(record)) is not None:
+        for record, at in self._summaries_topic.read():
+            if (found := summaries.decode(record, at)) is not None:
                 self._summaries[found.standing.partition] = found
         return self._summaries
 

@@ -107,8 +107,8 @@ class LogReading:
             f"{_named(self.place)}: its copy needs the entries from offset {self.position} on, and the first that the "
             f"log still has is {first}. Those between are missing, so that nothing was applied. Give "
             f"`cluster.snapshots` a store with a snapshot of this partition at {first} or later, or this worker a "
-            f"folder with such a copy; then let the topic {self.place.crawl}-log keep its entries for longer "
-            "(retention.ms)"
+            f"folder with such a copy. Workers delete only what a snapshot has: look whether the topic "
+            f"{self.place.crawl}-log has retention.ms or retention.bytes, and set them to -1"
         )
 
     def _begun_again(self, first: int) -> str:

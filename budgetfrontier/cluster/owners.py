@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
+from msgspec import structs
 
 from budgetfrontier.cluster.summaries import PartitionSummary
 
@@ -74,7 +76,8 @@ class MemoryDirectory:
 
     def publish_summaries(self, found: Sequence[PartitionSummary]) -> None:
         """Store summaries."""
-        self._summaries |= {one.standing.partition: one for one in found}
+        now = time.time()
+        self._summaries |= {one.standing.partition: structs.replace(one, at=now) for one in found}
 
     def summaries(self) -> Mapping[int, PartitionSummary]:
         """Return the summaries."""

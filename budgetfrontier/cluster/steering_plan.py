@@ -12,6 +12,7 @@ from budgetfrontier.cluster.inspection import Undoing
 from budgetfrontier.cluster.operator_commands import OF_QUEUES, refusal
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.scheduling import uri_from
+from budgetfrontier.engine.commands.undo_queues import NOTHING
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
 from budgetfrontier.reports.operators import AdjustmentRow, OperatorCommand
@@ -143,7 +144,8 @@ def undoable(
     if not effects:
         if not found:
             raise ConnectionLost(owners.without_owner(owners.missing))
-        why = next((one.refusal for one in found.values() if one.is_known), "")
+        whys = [one.refusal for one in found.values() if one.is_known]
+        why = next((one for one in whys if not one.endswith(NOTHING)), next(iter(whys), ""))
         raise FrontierError(why or f"no partition that answers has it; `budgetfrontier audit {owners.job}` lists all")
     waiting = {partition for partition, one in found.items() if one.waits}
     everywhere = of is None and all(one.is_known or one.waits for one in found.values())

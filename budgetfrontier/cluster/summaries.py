@@ -36,13 +36,14 @@ class Reported(msgspec.Struct):
 
 
 class PartitionSummary(msgspec.Struct):
-    """A partition at a time (epoch seconds of its worker), with aggregates over its queues that may be older."""
+    """A partition, with aggregates over its queues that were gathered some seconds before."""
 
-    at: float
     standing: PartitionProgress
     report: Report
     gathered: Gathered
-    gathered_at: float
+    gathered_before: float
+    at: float = 0.0
+    """When the broker has stored it (epoch seconds of its clock): no clock of a worker decides its age."""
 
 
 class SummaryTable(Protocol):
@@ -74,6 +75,7 @@ class SummaryPublisher:
         self._reported: dict[int, PartitionProgress] = {}
         """By partition: the standing that its last commit, and so what was published of it, is known to have."""
         self._gathered: dict[int, tuple[Gathered, float]] = {}
+        """By partition: its aggregates, and when they were gathered (monotonic seconds)."""
         self._gathered_for: dict[int, PartitionProgress] = {}
         self._due: dict[int, float] = {}
         """By partition: when its aggregates may be gathered again (monotonic seconds)."""
@@ -122,17 +124,18 @@ class SummaryPublisher:
         return time.monotonic() >= self._due.get(number, 0.0)
 
     def _summary(self, standing: PartitionProgress) -> PartitionSummary:
-        number, now = standing.partition, time.time()
+        number, now = standing.partition, time.monotonic()
         if self._is_due(number):
-            began = time.monotonic()
             reported = _reported(self._look(number, "report", {"limit": LISTED}))
             report, self._gathered[number] = reported.report, (reported.gathered, now)
-            self._due[number] = time.monotonic() + (time.monotonic() - began) / SHARE
+            ended = time.monotonic()
+            self._due[number] = ended + (ended - now) / SHARE
             if self._seen.get(number) == standing:
                 self._gathered_for[number] = standing
         else:
             report = _report(self._look(number, "head", {}))
-        return PartitionSummary(now, standing, report, *self._gathered[number])
+        gathered, at = self._gathered[number]
+        return PartitionSummary(standing, report, gathered, now - at)
 
 
 _reported: Final[Callable[[bytes], Reported]] = protocol.decoder(Reported)
@@ -145,9 +148,11 @@ def encode(summary: PartitionSummary) -> bytes:
     return protocol.encode(summary)
 
 
-def decode(data: bytes) -> PartitionSummary | None:
-    """Return a summary as it was stored; None for other data, such as that of another release."""
+def decode(data: bytes, at: float) -> PartitionSummary | None:
+    """Return a summary as it was stored by the broker at a time; None for other data, such as of another release."""
     try:
-        return _decode(data)
+        found = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+    found.at = at
+    return found

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from budgetfrontier.cluster.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.inspection import Undoing
 from budgetfrontier.cluster.steering_plan import undoable
+from budgetfrontier.errors import FrontierError
 
 
 class Asked:
@@ -29,3 +32,12 @@ def test_the_undo_of_a_command_that_waits_in_a_partition_is_given_to_it_too() ->
         ({0: done, 1: other, 2: waits, 3: other}, set(), {0, 2}),
     ):
         assert undoable(cast("CrawlOwners", Asked(found, missing)), "undo", b"command", force=False)[1] == to
+
+
+def test_a_refusal_says_what_keeps_the_undo_where_the_command_had_an_effect() -> None:
+    nothing = Undoing(None, "17, retire, has changed nothing")
+    undone = Undoing(None, "17, retire, is undone already")
+    with pytest.raises(FrontierError, match="is undone already"):
+        undoable(cast("CrawlOwners", Asked({0: nothing, 1: undone}, set())), "undo", b"command", force=False)
+    with pytest.raises(FrontierError, match="has changed nothing"):
+        undoable(cast("CrawlOwners", Asked({0: nothing, 1: nothing}, set())), "undo", b"command", force=False)

@@ -22,7 +22,7 @@ from budgetfrontier.engine.commands.state_preview import (
     state_once_revived,
 )
 from budgetfrontier.engine.commands.survey import withdrawn
-from budgetfrontier.engine.commands.undo_queues import aspect, differences
+from budgetfrontier.engine.commands.undo_queues import NOTHING, aspect, differences
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
@@ -138,7 +138,7 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
     if queue is None:
         raise FrontierError(f"there is no queue {key_of(entry)!r} any more")
     if before == after:
-        raise FrontierError(f"{entry.id}, {command}, has changed nothing")
+        raise FrontierError(f"{entry.id}, {command}, {NOTHING}")
     found = look_at_queue(queue)
     if not force and aspect(found, command) != aspect(after, command):
         changes = " and ".join(differences(found, after, command))

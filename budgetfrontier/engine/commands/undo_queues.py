@@ -26,6 +26,9 @@ from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry, Progress
 from budgetfrontier.storage.removed import Block, ChangedQueue, Kept, convert_kept, decode_changed, kept
 from budgetfrontier.storage.view import View
 
+NOTHING = "has changed nothing"
+"""The end of the refusals of commands without an effect."""
+
 
 def kept_by(entry: AuditEntry, command: str) -> Kept:
     """Return the place of the queues that a command has changed. Raises FrontierError if none were kept."""
@@ -35,7 +38,7 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
     if entry.command == "undo":
         raise FrontierError(f"{entry.id} has undone a command on many queues: give that again, and not an undo of this")
     if not entry.effect.get("changed"):
-        raise FrontierError(f"{entry.id}, {command}, has changed nothing")
+        raise FrontierError(f"{entry.id}, {command}, {NOTHING}")
     raise FrontierError(
         f"{entry.id}, {command}, cannot be undone: it was for good; give the opposite command with the same selection"
     )
