@@ -516,7 +516,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(spec=uris)
     def forget(self, spec: dict[str, Any]) -> None:
         uri = {"url": spec["url"], "queue": spec["queue"]}
-        entry = self.frontier.internals.apply(Command("forget", {"uris": [uri]}, "me", ""))
+        entry = self.frontier.internals.apply(Command("forget", {"uris": [uri], "for_good": True}, "me", ""))
         if self.options["duplicates"] != "exact":
             assert entry.error
             return
