@@ -92,5 +92,5 @@ def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "names no store: give that of its workers" in refused("--config", config(tmp_path))
     file = config(tmp_path, snapshots=(tmp_path / "store").as_uri())
     snapshot(tmp_path, 0)
-    assert "there is no snapshot of partition 1 of 'test'" in refused("--config", file)
+    assert f"no snapshot of partition 1 of 'test' in {(tmp_path / 'store').as_uri()} yet" in refused("--config", file)
     assert "give --config FILE, that of its workers" in refused()

@@ -47,8 +47,8 @@ def simulate_partitions(
             restore(number, folder)
             if not (folder / FRONTIER).is_dir():
                 raise FrontierError(
-                    f"there is no snapshot of partition {number} of {settings.crawl!r} in {store!r} yet: its worker "
-                    f"takes one every {describe_duration(cluster.snapshot_every)}"
+                    f"there is no snapshot of partition {number} of {settings.crawl!r} in {cluster.snapshots} yet: its "
+                    f"worker takes one every {describe_duration(cluster.snapshot_every)}"
                 )
             with Reader(folder / FRONTIER) as reader:
                 with reader.view() as view:
