@@ -466,6 +466,8 @@ class Summary(msgspec.Struct, kw_only=True):
     """The part of `failed_expenditure` beyond the costs of the URIs."""
     buried: int = 0
     """Dead letters ever made, also replayed and deleted ones."""
+    deleted: int = 0
+    """URIs, prerequisites aside, that were deleted by commands, and not put back by an undo."""
     expired: int = 0
     """Deliveries that ended without an outcome: the lease expired, or the process died."""
     robots_denials: int = 0

@@ -72,6 +72,7 @@ GAUGES = {
     "in_process": ("leases", "Leases not finished."),
     "future": ("urls_future", "URIs scheduled for later."),
     "dead": ("dead_letters", "Dead letters there are now."),
+    "deleted": ("urls_deleted", "URIs that were deleted, and not put back."),
     "seen": ("seen", "Canonical forms known to deduplication."),
 }
 """The totals that grow and shrink, by their name in Summary."""

@@ -30,6 +30,8 @@ class Crawled(NamedTuple):
     quota_denials: int
     disregarded: int
     """URIs that were disregarded for other reasons than robots.txt and quotas."""
+    deleted: int
+    """URIs that operators have deleted before they were crawled."""
 
     @property
     def missed(self) -> list[Missed]:
@@ -55,6 +57,7 @@ class Crawled(NamedTuple):
             ("disregarded", self.disregarded, "for other reasons, such as the scope"),
         ):
             yield Missed(slug, number, f"{counted(number, 'was', 'were')} disregarded {why}")
+        yield Missed("deleted", self.deleted, f"{counted(self.deleted, 'was', 'were')} deleted")
 
 
 _STATUSES = 3
@@ -78,4 +81,5 @@ def crawled(totals: Summary) -> Crawled:
         - totals.robots_denials
         - totals.quota_denials
         - totals.prerequisites_disregarded,
+        deleted=totals.deleted,
     )

@@ -241,7 +241,7 @@ def _over(s: Standing) -> Verdict:
         text = f"The crawl is {how}: {left}; {ways}.{again}"
         return Verdict("retired", "warn", text, _command(s, "queues", "--state", "RETIRED"))
     done = crawled(totals)
-    if not done.total:
+    if done.total == done.deleted:
         text = f"nothing was crawled, for none of {counted(totals.scheduled, 'URI')} was tried to the end"
         return Verdict("nothing", "bad", f"The crawl is {how}: {text}; they were deleted, or their dead letters were.")
     missed = done.missed
@@ -264,11 +264,12 @@ def _over(s: Standing) -> Verdict:
         "dead_letters": ("dead-letters",),
         "disregarded": ("report", "--kind", "hosts"),
         "over_quota": ("report", "--kind", "quotas"),
+        "deleted": ("audit", "--operation", "delete"),
     }
     command, *options = remedy.get(slug, ("statuses",))
     return Verdict(
         slug,
-        "bad" if slug not in ("disregarded", "over_quota") or not done.crawled else "warn",
+        "bad" if slug not in ("disregarded", "over_quota", "deleted") or not done.crawled else "warn",
         text,
         _command(s, command, *options),
     )

@@ -97,6 +97,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     other_expenditure: Number = 0
     penalties: Number = 0
     buried: Number = 0
+    deleted: Number = 0
     expired: Number = 0
     robots_denials: Number = 0
     prerequisites: Number = 0

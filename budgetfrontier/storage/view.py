@@ -151,6 +151,7 @@ class View:
             other_expenditure=c.other_expenditure,
             penalties=c.penalties,
             buried=c.buried,
+            deleted=c.deleted,
             expired=c.expired,
             robots_denials=c.robots_denials,
             quota_denials=c.quota_denials,

@@ -19,14 +19,14 @@ def test_every_uri_is_counted_once_by_what_became_of_it() -> None:
         totals(
             succeeded=20, failed=1, dead=6, disregarded=14, robots_denials=4, quota_denials=5,
             prerequisites=10, prerequisites_succeeded=5, prerequisites_disregarded=2,
-            error_answers={"500": 2, "404": 7},
+            error_answers={"500": 2, "404": 7}, deleted=2,
         )
     )  # fmt: skip
     assert (found.crawled, found.failed, found.dead, found.robots_denials, found.disregarded) == (6, 1, 3, 4, 3)
-    assert found.total == 6 + 9 + 1 + 3 + 4 + 5 + 3
+    assert found.total == 6 + 9 + 1 + 3 + 4 + 5 + 3 + 2
     assert [(missed.slug, missed.number) for missed in found.missed] == [
         ("error_answers", 9), ("over_quota", 5), ("disregarded", 4), ("dead_letters", 3),
-        ("disregarded", 3), ("failed", 1)
+        ("disregarded", 3), ("deleted", 2), ("failed", 1)
     ]  # fmt: skip
     assert found.missed[0].text == "9 answered with an error status (404: 7, 500: 2)"
 
@@ -41,13 +41,16 @@ def test_the_most_frequent_statuses_are_named() -> None:
 
 
 def test_each_cause_is_told_in_words() -> None:
-    one = crawled(totals(succeeded=1, failed=1, dead=1, disregarded=2, robots_denials=1, error_answers={"404": 1}))
+    one = crawled(
+        totals(succeeded=1, failed=1, dead=1, disregarded=2, robots_denials=1, error_answers={"404": 1}, deleted=1)
+    )
     assert [missed.text for missed in one.missed] == [
         "1 answered with an error status (404: 1)",
         "1 failed",
         "1 became a dead letter",
         "1 was disregarded because of robots.txt",
         "1 was disregarded for other reasons, such as the scope",
+        "1 was deleted",
     ]
     many = crawled(
         totals(succeeded=3000, failed=2000, dead=1500, disregarded=2800, robots_denials=1200, quota_denials=900)

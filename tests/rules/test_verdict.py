@@ -370,6 +370,25 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "their dead letters were.",
         None,
     ),
+    "nothing (all deleted)": (
+        standing(CrawlState.FINISHED, queues(exhausted=1), scheduled=3, deleted=3),
+        "bad",
+        "The crawl is finished: nothing was crawled, for none of 3 URIs was tried to the end; they were deleted, or "
+        "their dead letters were.",
+        None,
+    ),
+    "deleted": (
+        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=2, deleted=9),
+        "warn",
+        "The crawl is finished: 2 were crawled of 11 URIs; 9 were deleted.",
+        "budgetfrontier audit jobs/news --operation delete",
+    ),
+    "finished (but for what was deleted)": (
+        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1500, deleted=3),
+        "good",
+        "The crawl is finished: 1,500 were crawled of 1,503 URIs; 3 were deleted.",
+        None,
+    ),
     "finished": (
         standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1500, failed=3, disregarded=20),
         "good",

@@ -1788,6 +1788,7 @@ class Model:
         queue.uris = queue.out
         self.future = [entry for entry in self.future if entry not in later]
         for uri in deleted:
+            self.counts["deleted"] += uri.directive > 0
             self.became(uri, "DELETED")
             self.gone(uri)
             if not self.waits(uri.url):
@@ -1860,6 +1861,7 @@ class Model:
             "other_expenditure": counts["spent unseen"],
             "penalties": sum(queue.penalties for queue in queues),
             "buried": counts["buried"],
+            "deleted": counts["deleted"],
             "expired": counts["expired"],
             "robots_denials": counts["robots"],
             "quota_denials": counts["quota"],

@@ -928,7 +928,8 @@ class FrontierMachine(RuleBasedStateMachine):
         told["pause_reason"] = re.sub(r"^(disk: \d+) B free in .*", r"\1", str(told["pause_reason"] or "")) or None
         same("summary", told, self.model.summary())
         view = self.frontier._guard.tables.env.view()
-        same("kept for undo", {one.entry for one in removed.needed(view)}, kept(self.model))
+        known = {one.entry for one in removed.needed(view)} & self.model.done.keys()  # all but `forget`
+        same("kept for undo", known, kept(self.model))
         self.agree_on_groups()
         if self.options["keep_urls"]:
             self.agree_on_urls()

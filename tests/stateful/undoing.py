@@ -185,6 +185,7 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
         model.place(uri, noted=False)
         queue.placed -= 1
     for due, uri in [*entry["later"], *((0, uri) for uri in entry["waiting"])]:
+        model.counts["deleted"] -= uri.directive > 0
         model.became(uri, "WAITING")
         row = model.known.get(uri.url)
         if row is None or row.uri is None:  # otherwise it stays about the one that waits

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from budgetfrontier.core.bounded_cache import BoundedCache
-from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.model import Directive, QueueRecord
 from budgetfrontier.core.patterns import Pattern
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.selection import (
@@ -255,7 +255,9 @@ def _delete_later(kernel: Kernel, part: Iterable[Taken], progress: Progress, now
     for key, queue_id in part:
         if queue_id is not None:
             queue = kernel.tables.queues.get(queue_id)
-            seeds.moved(future.rank(key)[0], future.value(key), queue.queue, SeedFate.DELETED, now)
+            directive = future.rank(key)[0]
+            seeds.moved(directive, future.value(key), queue.queue, SeedFate.DELETED, now)
+            kernel.counters.deleted += directive != Directive.HIGHEST
             if urls is not None:
                 urls.drop(place_in_future(queue_id, key))
             future.remove(queue, key)
@@ -273,6 +275,7 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress, n
         for key, _ in group:
             if urls is not None:
                 urls.drop(key)
+            kernel.counters.deleted += key[keys.DIRECTIVE] != Directive.HIGHEST
             if key[keys.DIRECTIVE] != NORMAL:
                 seeds.moved(key[keys.DIRECTIVE], pending.value(key), queue.queue, SeedFate.DELETED, now)
             pending.delete(queue, key)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.model import Directive, QueueRecord
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
@@ -210,11 +210,19 @@ def _put_back(
     queue = tables.queues.get(queue_id)
     if table == keys.FUTURE:
         row = decode_future(value)
+        _uncount(kernel, row.rank)
         row.queue = queue_id
         tables.future.put_back(queue, key, row)
         tables.seeds.moved(row.rank[0], row.value, queue.queue, SeedFate.WAITING, now)
         return
+    _uncount(kernel, key)
     enqueued, last = queue.enqueued, queue.last_enqueued
     kernel.returns.place(queue, key, value, precedence, now, Arrival.RETURNED)
     queue.enqueued = enqueued  # it was counted when it came
     queue.last_enqueued = last or queue.last_enqueued  # it is at its old place: another one may have been placed last
+
+
+def _uncount(kernel: Kernel, rank: bytes) -> None:
+    """Count a URI as deleted no more; after a repair, it may not be counted."""
+    if rank[0] != Directive.HIGHEST and kernel.counters.deleted:
+        kernel.counters.deleted -= 1

@@ -293,3 +293,19 @@ def test_readers_see_what_is_kept(tmp_path: Path) -> None:
         f.commit()
         with Reader(tmp_path / "frontier") as reader:
             assert reader.audit()[0].effect["kept"]["bytes"] > 100
+
+
+def test_what_is_deleted_counts_until_it_is_back_and_never_below_nothing(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("a", 3))
+        f.schedule(CrawlUri("https://a.test/later", not_before=START + 9))
+        f.schedule(CrawlUri("https://a.test/robots.txt", directive=Directive.HIGHEST, force=True))
+        assert f.delete(queue="a.test") == 5
+        assert f.summary().deleted == 4, "a robots.txt is no page"
+        f.undo(last(f))
+        assert f.summary().deleted == 0
+        f.delete(queue="a.test")
+        f._guard.kernel.counters.deleted = 1  # as a repair leaves it that has lost the totals
+        f.undo(last(f))
+        assert f.summary().deleted == 0
+        f.check()
