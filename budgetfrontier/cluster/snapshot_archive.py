@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import tarfile
@@ -31,7 +32,7 @@ def unpack(file: Path, folder: Path) -> None:
     """Write the files in a file to a new folder, synced. Raises DamagedSnapshot for a damaged one, and StorageFull."""
     make_folder(folder)
     try:
-        with tarfile.open(file, "r:gz") as archive:
+        with gzip.open(file) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
             for member in archive:
                 name = PurePosixPath(member.name)
                 if not member.isfile() or name.is_absolute() or ".." in name.parts:
@@ -44,6 +45,8 @@ def unpack(file: Path, folder: Path) -> None:
                     shutil.copyfileobj(source, target, 1 << 20)
                     target.flush()
                     os.fsync(target.fileno())
+            while unpacked.read(1 << 20):  # to its end, where the checksum is
+                pass
     except OSError as e:
         if e.errno in NO_ROOM:
             raise disk_full(folder) from e

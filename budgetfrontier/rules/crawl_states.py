@@ -63,9 +63,11 @@ def end_sentence(totals: Summary, held_back: int, later: int, *, until: float | 
     """Return in words that a command which holds back so many URIs leaves nothing to crawl; "" if it does not.
 
     `held_back` are pending, and in no RETIRED or INELIGIBLE queue; `later` are scheduled for later. They are held back
-    `until` a time, None: for good.
+    `until` a time, None: for good. A crawl that was terminated crawls nothing whatever a command does.
     """
-    over = totals.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or totals.pause_reason == FINISH
+    if totals.state is CrawlState.TERMINATED:
+        return "the crawl was terminated, for good: nothing more is fetched, whatever this changes"
+    over = totals.state is CrawlState.FINISHED or totals.pause_reason == FINISH
     if over or not held_back + later or held_back < totals.queued or later < totals.future:
         return ""
     if until is not None:

@@ -20,7 +20,14 @@ from budgetfrontier.cluster.log_reading import LogGap
 from budgetfrontier.cluster.partition_copy import PartitionCopy
 from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
 from budgetfrontier.cluster.snapshot_restore import Restorer, set_aside, state_in
-from budgetfrontier.cluster.snapshots import SnapshotError, SnapshotStore, name_of, newest_first, store_of
+from budgetfrontier.cluster.snapshots import (
+    DamagedSnapshot,
+    SnapshotError,
+    SnapshotStore,
+    name_of,
+    newest_first,
+    store_of,
+)
 from budgetfrontier.cluster.state import LogPlace
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
 from budgetfrontier.settings.schema import ClusterSettings
@@ -249,6 +256,23 @@ def test_a_store_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
         use_s3(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(SnapshotError, match="test-0000 cannot be listed"):
             SnapshotStore("s3://bucket", timeout=0.2).names("test-0000")
+
+
+def test_a_bit_that_has_changed_anywhere_in_a_snapshot_is_noticed(tmp_path: Path) -> None:
+    folder, draw = tmp_path / "folder", Random(1)
+    folder.mkdir()
+    (folder / "data.mdb").write_bytes(draw.randbytes(100_000))  # which gzip stores as it is
+    snapshot_archive.pack(folder, tmp_path / "file")
+    whole = (tmp_path / "file").read_bytes()
+    header = 10 + len("file\0")  # of gzip: its time and name are not what is stored
+    for trial in range(50):
+        at, bit = draw.randrange(header, len(whole)), 1 << draw.randrange(8)
+        (tmp_path / "file").write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+        with pytest.raises(DamagedSnapshot):
+            snapshot_archive.unpack(tmp_path / "file", tmp_path / f"out-{trial}")
+    (tmp_path / "file").write_bytes(whole)
+    snapshot_archive.unpack(tmp_path / "file", tmp_path / "out")
+    assert (tmp_path / "out" / "data.mdb").read_bytes() == (folder / "data.mdb").read_bytes()
 
 
 def test_a_snapshot_that_is_damaged_within_is_not_trusted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -993,3 +993,23 @@ def test_a_dry_run_says_that_nothing_is_left_to_crawl(tmp_path: Path, cli: Cli) 
         out = "the crawl ends once 1 URI being fetched is finished, unless new URIs come\n"
         assert cli("delete", tmp_path, "--queue", "*", "--dry-run").out.endswith(out)
         assert cli("retire", tmp_path, "b.test", "--dry-run").out.endswith(out)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("adjust", ["--total-budget", "5"]),
+        ("retire", ["--match", "*"]),
+        ("snooze", ["--match", "*", "--for", "1h"]),
+        ("delete", ["--queue", "*"]),
+    ],
+)
+def test_a_dry_run_on_a_terminated_crawl_says_that_nothing_is_fetched(
+    tmp_path: Path, cli: Cli, command: str, words: list[str]
+) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(["https://a.test/1", "https://b.test/1"])
+        frontier.terminate()
+    answer = cli(command, tmp_path, *words, "--dry-run")
+    assert answer.code == 0
+    assert "the crawl was terminated, for good: nothing more is fetched, whatever this changes\n" in answer.out
