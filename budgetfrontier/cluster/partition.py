@@ -42,6 +42,7 @@ from budgetfrontier.cluster.snapshot_restore import FRONTIER
 from budgetfrontier.cluster.state import LogPlace, QuotaState
 from budgetfrontier.core import protocol
 from budgetfrontier.engine.bulk_finish import is_closed
+from budgetfrontier.engine.disk_guard import LOOK_EVERY
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import NotOwner, SettingsError
 from budgetfrontier.rules.run_history import WORKER
@@ -117,6 +118,8 @@ class Partition:
         self._taken = self._read_back = self._committed = 0
         """The numbers of the changes that were taken, that were read back, and that are in the last commit."""
         self._next_commit = 0.0
+        self._next_look = monotonic() + LOOK_EVERY
+        """When to look at the disk again: the opening has."""
         self._messages: list[tuple[int, msgspec.Raw]] = []
         self.forwarding = MessageForwarding(place.partition, place.crawl)
         self._is_place_due = True
@@ -245,6 +248,9 @@ class Partition:
             self._committed, self._is_place_due = self._taken, True
             self._next_commit = monotonic() + COMMIT_EVERY
         self._apply_requests()
+        if monotonic() >= self._next_look:
+            self._next_look = monotonic() + LOOK_EVERY
+            self.frontier.internals.look_at_disks()
         if self._commands.goes_on_at() <= self._clock.time() and not self._log.is_full:
             self._commands.go_on()
             self.spending.applied(self.frontier)

@@ -7,6 +7,7 @@ from typing import Any
 
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import CrawlState, Summary
+from budgetfrontier.rules.crawl_states import DISK
 
 _summary: Callable[[Any], Summary] = converter(Summary)
 _IN_ORDER = (
@@ -30,7 +31,7 @@ def merged_state(states: Iterable[CrawlState]) -> CrawlState:
 
 
 def merged_summary(summaries: Sequence[Summary]) -> Summary:
-    """Return the sums of the counters of partitions."""
+    """Return the sums of the counters of partitions; a pause for a disk is told although others go on."""
     first, *others = summaries
     merged: dict[str, Any] = {}
     for name in first.keys():  # noqa: SIM118 - it is no dict
@@ -41,7 +42,7 @@ def merged_summary(summaries: Sequence[Summary]) -> Summary:
             merged[name] = sum(values)
     merged["state"] = merged_state(one.state for one in summaries)
     reasons = [one.pause_reason for one in summaries if one.pause_reason]
-    merged["pause_reason"] = reasons[0] if reasons else None
+    merged["pause_reason"] = next((one for one in reasons if one.startswith(DISK)), next(iter(reasons), None))
     return _summary(merged)
 
 

@@ -21,14 +21,17 @@ WHO = "guard"
 
 
 class DiskGuard:
-    """Looks at the disks in the opening, and then with the tick of a commit interval, at most every ten seconds."""
+    """Looks at the disks in the opening, and then with the tick of a commit interval, at most every ten seconds.
+
+    The owner of a partition looks at its own, with `Internals.look_at_disks`.
+    """
 
     def __init__(self, guard: Guard, delivery: Delivery, folders: Iterable[Path] | None) -> None:
         """`folders` are further ones, and left out of a look while they do not exist; None: never look."""
         self._guard = guard
         self._delivery = delivery
         env = guard.tables.env
-        never = folders is None or env.memory or guard.logged
+        never = folders is None or env.memory
         self._folders = [] if never else [Path(env.path), *(folders or ())]
         self._next_look = 0.0
         guard.on_look = self._look_if_due

@@ -134,6 +134,9 @@ def verdict(standing: Standing) -> Verdict:
     if 0 < s.max_queued <= s.totals.queued:
         full = f"The frontier is full ({s.totals.queued:,} of max_queued {s.max_queued:,}): new URIs are refused."
         return Verdict("full", "warn", f"{full} {found.text}", found.remedy)
+    if (reason := s.totals.pause_reason or "").startswith(DISK):  # of some partitions: the others go on
+        paused = f"Partitions of a worker are paused: {reason.removeprefix(DISK)}."
+        return Verdict("disk", "warn", f"{paused} {found.text}", found.remedy)
     return found
 
 

@@ -21,7 +21,6 @@ from budgetfrontier.settings.checks import (
     LABELS_IN_PARTITIONS,
     NEEDS_EXACT,
     NEEDS_URLS,
-    NO_DISK_IN_PARTITIONS,
     NO_LIMIT,
     NO_PARTITIONS,
     NO_TOTAL_BANDWIDTH,
@@ -227,8 +226,6 @@ class Validator:
                 self._add(("groups", index), found)
         if frontier.max_bandwidth:
             self._add(("frontier", "max_bandwidth"), NO_TOTAL_BANDWIDTH)
-        if frontier.guards.min_free:
-            self._add(("frontier", "guards", "min_free"), NO_DISK_IN_PARTITIONS)
         try:
             refused = policy_factory.partition_objection(frontier)
         except SettingsError:  # there is no such policy, or it cannot be imported: said elsewhere

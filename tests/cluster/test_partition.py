@@ -20,12 +20,13 @@ from budgetfrontier.cluster.log_reading import LogGap
 from budgetfrontier.cluster.message_forwarding import Outgoing
 from budgetfrontier.cluster.partition import Overtaken, WaitingCall
 from budgetfrontier.cluster.partition_copy import PartitionCopy
+from budgetfrontier.cluster.partition_progress import crawl_summary, standing_of
 from budgetfrontier.cluster.quota_slices import Amounts, Want
 from budgetfrontier.cluster.routing import partition_of_queue
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState, CrawlUri, Directive
 from budgetfrontier.core.protocol import Ended, Uris
-from budgetfrontier.engine import changelog
+from budgetfrontier.engine import changelog, disk_guard
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError, NotOwner, SettingsError
 from budgetfrontier.storage import keys
@@ -497,6 +498,37 @@ def test_a_partition_that_has_nothing_left_for_now_does_not_pause_at_its_finish(
         owner.log.find(1, f"https://{OWN[1]}/")
         owner.apply()
         assert len(owner.lease()) == 1
+
+
+def test_an_owner_whose_disk_is_nearly_full_pauses_until_it_has_room_or_another_one_owns_the_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = 10_000
+    monkeypatch.setattr(disk_guard, "free_bytes", lambda folder: free)
+    monkeypatch.setattr(partition, "LOOK_EVERY", 0.0)
+    log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": {"guards": {"min_free": 5000}}}))
+    with closing(Owner(tmp_path / "one", log)) as owner:
+        owner.schedule(*(f"https://{host}/" for host in OWN[:3]))
+        assert len(owner.lease()) == 1
+        free = 4000
+        owner.turn()
+        owner.apply()
+        summary = owner.partition.frontier.summary()
+        assert (summary.state, owner.lease()) == (CrawlState.PAUSING, [])
+        assert str(summary.pause_reason).startswith("disk: 3.9 KiB free in ")
+        assert crawl_summary([standing_of("", owner.partition)]).pause_reason == summary.pause_reason
+        assert copied(tmp_path / "copy", log) == owner.contents()
+        free = 7000
+        owner.turn()
+        owner.apply()
+        assert len(owner.lease()) == 1
+        free = 4000
+        owner.turn()
+        owner.apply()
+    free = 10_000
+    with closing(Owner(tmp_path / "two", log)) as other:
+        assert len(other.lease()) == 1
+        assert [entry.who for entry in other.partition.frontier.audit()] == ["guard"] * 4
 
 
 def test_a_copy_is_no_frontier_of_its_own_and_a_frontier_no_copy(owner: Owner, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from budgetfrontier import CrawlState, Frontier, Reader, Settings, SettingsError
+from budgetfrontier import CrawlState, Frontier, Reader, SettingsError
 from budgetfrontier.engine import disk_guard
 from budgetfrontier.engine.remote import _apply_here, steer
 from budgetfrontier.reports.explain import explain
@@ -221,11 +221,9 @@ def test_the_verdict_and_explain_say_so(tmp_path: Path, disk: Disk) -> None:
         assert told in verdict(reader.standing(0.0)).text
 
 
-def test_it_must_not_resume_below_the_threshold_and_not_in_partitions() -> None:
+def test_it_must_not_resume_below_the_threshold() -> None:
     with pytest.raises(SettingsError, match=r"frontier.guards: resume_at is less than min_free"):
         make_settings(guards={"min_free": 1000, "resume_at": 999})
-    with pytest.raises(SettingsError, match=r"frontier.guards.min_free: a crawl in partitions .* does not pause"):
-        Settings.from_dict({"cluster": {"kafka": "127.0.0.1:9092"}, "frontier": {"guards": {"min_free": "1GB"}}})
 
 
 def test_on_a_small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -980,3 +980,11 @@ def test_a_commit_one_second_after_the_end_of_a_run_is_of_a_command() -> None:
     process = stopped(RunEnd.EXIT)
     process.last_commit = NOW - HOUR + 1
     assert process_line(standing(process=process)).endswith("; the crawl's last commit 1h ago")
+
+
+def test_partitions_that_wait_for_a_disk_are_told_although_the_others_go_on() -> None:
+    found = standing(queues=queues(ready=1), pause_reason="disk: 4 GiB free in /x, less than guards.min_free")
+    said = verdict(found)
+    assert said.slug == "disk" and said.text.startswith(
+        "Partitions of a worker are paused: 4 GiB free in /x, less than guards.min_free. "
+    )
