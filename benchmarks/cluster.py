@@ -156,7 +156,7 @@ def pages(count: int, room: Path, together: int) -> dict[str, float]:
         "bytes of log": sum(map(len, log)) / count,
     }
     with suppress(ImportError):
-        from lz4.frame import compress
+        from lz4.frame import compress  # type: ignore[import-not-found, unused-ignore]
 
         figures["bytes of log by LZ4"] = sum(len(compress(entry)) for entry in log) / count
     return figures
