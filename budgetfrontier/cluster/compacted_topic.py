@@ -55,7 +55,7 @@ class CompactedTopic:
             settings = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
             self._bus.create(self._topic, 1, settings)
 
-    def publish(self, records: Mapping[int, bytes]) -> None:
+    def publish(self, records: Mapping[int, bytes] | Mapping[str, bytes]) -> None:
         """Send records by key to the topic, which `create` has made; they are there soon, once the broker answers."""
         producer = self.connected_producer()
         for key, value in records.items():

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
 from budgetfrontier.bus.kafka_errors import error_of
-from budgetfrontier.cluster import owners, summaries
+from budgetfrontier.cluster import copy_offers, owners, summaries
 from budgetfrontier.cluster.compacted_topic import NO_TOPIC, STEP, TELLS_END, CompactedTopic, end_of_log
+from budgetfrontier.cluster.copy_offers import CopyNotice
 from budgetfrontier.cluster.owners import Owner, Owners
 from budgetfrontier.cluster.summaries import PartitionSummary
 from budgetfrontier.core.endpoints import addresses
@@ -81,23 +82,25 @@ def _properties(where: Place) -> dict[str, Any]:
 
 
 class KafkaDirectory:
-    """The owners of a crawl's partitions, and their summaries: compacted topics with one record for each partition."""
+    """The owners of a crawl's partitions, their summaries, and offers of copies: each a compacted topic."""
 
     def __init__(self, where: Place) -> None:
         self._suffixes = f"{where.crawl}-suffixes"
         self._settings = _properties(where)
         self._creates = where.options.get("create") != "no"
         self._bus = kafka.connect(where.brokers, where.options)
-        self._owners_topic, self._summaries_topic = (
+        self._owners_topic, self._summaries_topic, self._copies_topic = (
             CompactedTopic(f"{where.crawl}-{name}", self._bus, self._settings, creates=self._creates)
-            for name in ("owners", "summaries")
+            for name in ("owners", "summaries", "copies")
         )
+        self._copies = dict[str, CopyNotice]()
         self._owners, self._summaries = Owners(), dict[int, PartitionSummary]()
 
     def create(self) -> None:
         """Create the topics, unless they are there. Raises BusError."""
         self._owners_topic.create()
         self._summaries_topic.create()
+        self._copies_topic.create()
 
     def publish(self, *owners_: Owner) -> None:
         """Send owners to their topic; they are there soon, once the broker answers."""
@@ -120,6 +123,17 @@ class KafkaDirectory:
             if (found := summaries.decode(record, at)) is not None:
                 self._summaries[found.standing.partition] = found
         return self._summaries
+
+    def publish_copies(self, *notices: CopyNotice) -> None:
+        """Send searches for copies, and offers, to their topic; they are there soon, once the broker answers."""
+        self._copies_topic.publish({notice.key: copy_offers.encode(notice) for notice in notices})
+
+    def copies(self) -> Collection[CopyNotice]:
+        """Return the last search and the last offer of each worker for each partition."""
+        for record, _ in self._copies_topic.read():
+            if (notice := copy_offers.decode(record)) is not None:
+                self._copies[notice.key] = notice
+        return self._copies.values()
 
     def suffix_list(self, own: str | None = None) -> str | None:
         """Return the list in the first record of its topic; append `own` if there is none."""
@@ -160,5 +174,5 @@ class KafkaDirectory:
 
     def close(self) -> None:
         """Close the connections, once the broker has what was published, if it answers soon."""
-        self._owners_topic.close()
-        self._summaries_topic.close()
+        for topic in self._owners_topic, self._summaries_topic, self._copies_topic:
+            topic.close()

@@ -71,7 +71,7 @@ class LogReading:
             raise LogGap(self._begun_again(batch[0].offset))
         for _, offset, data, _ in batch:
             if offset > self.position and (begins is None or begins > self.position):
-                raise LogGap(self._gap(offset))
+                raise LogGap(gap(self.place, self.position, offset))
             try:
                 body = entries.decode(data, crawl=self.place.crawl)
             except BadEntry:
@@ -101,16 +101,6 @@ class LogReading:
         pieces, self._pieces = self._pieces, []
         return OwnerChanges(entry.epoch, entry.number, entries.decode_changes(pieces))
 
-    def _gap(self, first: int) -> str:
-        """Return the message for a log that begins after the position of a copy."""
-        return (
-            f"{_named(self.place)}: its copy needs the entries from offset {self.position} on, and the first that the "
-            f"log still has is {first}. Those between are missing, so that nothing was applied. Give "
-            f"`cluster.snapshots` a store with a snapshot of this partition at {first} or later, or this worker a "
-            f"folder with such a copy. Workers delete only what a snapshot has: look whether the topic "
-            f"{self.place.crawl}-log has retention.ms or retention.bytes, and set them to -1"
-        )
-
     def _begun_again(self, first: int) -> str:
         """Return the message for a log that has used applied offsets again."""
         return (
@@ -118,6 +108,17 @@ class LogReading:
             f"{first}: the topic {self.place.crawl}-log was made anew, or has lost its end. Nothing was applied. Bring "
             "the topic back, or begin the crawl under another name; `budgetfrontier export` reads the copy"
         )
+
+
+def gap(place: LogPlace, position: int, first: int) -> str:
+    """Return the message for a log that begins at `first`, after the position of a copy."""
+    return (
+        f"{_named(place)}: its copy needs the entries from offset {position} on, and the first that the log still has "
+        f"is {first}. Those between are missing, so that nothing was applied. A worker that has such a copy takes the "
+        f"partition over; else give `cluster.snapshots` a store with a snapshot of it at {first} or later, or this "
+        f"worker a folder with such a copy. Workers delete only what a snapshot has: look whether the topic "
+        f"{place.crawl}-log has retention.ms or retention.bytes, and set them to -1"
+    )
 
 
 def other_log(place: LogPlace, there: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
 from msgspec import structs
 
+from budgetfrontier.cluster.copy_offers import CopyNotice
 from budgetfrontier.cluster.summaries import PartitionSummary
 
 
@@ -43,6 +44,16 @@ class Directory(Protocol):
         """Close the connection, once the published entries are there."""
 
 
+class WorkerDirectory(Directory, Protocol):
+    """A directory as workers have it, with their searches for copies and their offers."""
+
+    def publish_copies(self, *notices: CopyNotice) -> None:
+        """Store searches and offers, at once or once the broker answers."""
+
+    def copies(self) -> Collection[CopyNotice]:
+        """Return the last search and the last offer of each worker for each partition. Raises BusError."""
+
+
 class Owners(dict[int, Owner]):
     """The owners by partition."""
 
@@ -63,6 +74,7 @@ class MemoryDirectory:
     def __init__(self) -> None:
         self._owners = Owners()
         self._summaries = dict[int, PartitionSummary]()
+        self._copies = dict[str, CopyNotice]()
         self._suffix_list: str | None = None
 
     def publish(self, *owners: Owner) -> None:
@@ -73,6 +85,14 @@ class MemoryDirectory:
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now."""
         return Owners(self._owners)
+
+    def publish_copies(self, *notices: CopyNotice) -> None:
+        """Store searches for copies, and offers."""
+        self._copies |= {notice.key: notice for notice in notices}
+
+    def copies(self) -> Collection[CopyNotice]:
+        """Return the last ones."""
+        return [*self._copies.values()]
 
     def publish_summaries(self, found: Sequence[PartitionSummary]) -> None:
         """Store summaries."""

@@ -17,13 +17,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from budgetfrontier.bus.interface import LATER, SESSION, Bus, BusError, Consumer, Received
+from budgetfrontier.bus.interface import LATER, SESSION, Bus, BusError, Received
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import entries
+from budgetfrontier.cluster.adopted_partitions import AdoptingConsumer, Adoption
 from budgetfrontier.cluster.call_queue import CallQueue
 from budgetfrontier.cluster.entries import Claimed
-from budgetfrontier.cluster.log_reading import LogGap, other_log
-from budgetfrontier.cluster.owners import Directory, Owner
+from budgetfrontier.cluster.log_reading import LogGap
+from budgetfrontier.cluster.owners import Owner, WorkerDirectory
 from budgetfrontier.cluster.partition import Overtaken, Partition, WaitingCall
 from budgetfrontier.cluster.partition_clock import PartitionClock
 from budgetfrontier.cluster.partition_copy import PartitionCopy
@@ -72,7 +73,7 @@ class ClusterWorker:
     def __init__(
         self,
         bus: Bus,
-        directory: Directory,
+        directory: WorkerDirectory,
         settings: Settings,
         folder: Path,
         *,
@@ -118,6 +119,7 @@ class ClusterWorker:
         """Called when something was applied, after which there may be something to lease."""
         self._stream = log_stream(self.crawl, partitions)
         self._writer = Writer(bus, self._stream)
+        self._adoption = Adoption(self.name, bus, self._stream, directory, self._log_id, self._opener.folder)
         self._router: Router | None = None
 
     def __repr__(self) -> str:
@@ -174,6 +176,7 @@ class ClusterWorker:
     def close(self) -> None:
         """End a worker that was never run."""
         self._writer.close()
+        self._adoption.close()
 
     @property
     def is_stopping(self) -> bool:
@@ -187,7 +190,7 @@ class ClusterWorker:
         if (own := policy_factory.suffix_list(self.settings.frontier)) is not None:
             self._opener.suffix_list = self._directory.suffix_list(own)
         next_look = monotonic() + LOOK_EVERY
-        consumer = self._bus.consumer(self._stream, GROUP, start=self._assigned)
+        consumer = AdoptingConsumer(self._bus, self._stream, GROUP, self._assigned)
         try:
             while not self._stopping.is_set():
                 self._turn(consumer)
@@ -198,13 +201,15 @@ class ClusterWorker:
                             copy.commit()
                     self._claim_again()
                     self._try_again(consumer)
+                    positions = {number: one.position for number, one in self._owned.items()}
+                    self._adoption.step(consumer, self._unusable, positions, self._copies)
                     self._take_snapshots(consumer)
                     next_look = monotonic() + LOOK_EVERY
             self._end_runs(consumer)
         finally:
             self._close(consumer)
 
-    def _turn(self, consumer: Consumer) -> None:
+    def _turn(self, consumer: AdoptingConsumer) -> None:
         """Read entries, apply what may be applied, and append the changes of that."""
         is_calm = monotonic() > self._called + CALM
         received = consumer.poll(MOST_ENTRIES, POLL if is_calm else POLL_SOON)
@@ -239,14 +244,12 @@ class ClusterWorker:
             return None
 
     def _begin(self, copy: PartitionCopy) -> int:
-        """Claim a partition that was opened; return where to read its log from, LATER if its copy is of another log."""
+        """Claim a partition that was opened; return where to read its log from, LATER if its copy does not fit it."""
         number, position = copy.number, copy.reading.position
-        log_id = self._log_id()
-        if log_id and copy.place.log and log_id != copy.place.log:
-            self._copies[number] = copy
-            self._close_unusable(number, LogGap(other_log(copy.place, log_id)))
-            return LATER
         self._copies[number] = copy
+        if (objection := self._adoption.objection(copy.place)) is not None:
+            self._close_unusable(number, LogGap(objection))
+            return LATER
         self._claim(number)
         log.info(
             "partition %d was opened at %d", number, position,
@@ -254,12 +257,12 @@ class ClusterWorker:
         )  # fmt: skip
         return position
 
-    def _open_restored(self, consumer: Consumer) -> None:
+    def _open_restored(self, consumer: AdoptingConsumer) -> None:
         for number in self._opener.restored():
             if number in consumer.partitions and number not in self._copies and number not in self._owned:
                 self._begin_reading(consumer, self._opener.open(number))
 
-    def _begin_reading(self, consumer: Consumer, copy: PartitionCopy | None) -> None:
+    def _begin_reading(self, consumer: AdoptingConsumer, copy: PartitionCopy | None) -> None:
         if copy is not None and (position := self._begin(copy)) != LATER:
             consumer.seek(copy.number, position)
 
@@ -298,7 +301,7 @@ class ClusterWorker:
         if owner is not None:
             owner.drop(why)
 
-    def _read(self, consumer: Consumer, number: int, batch: list[Received]) -> None:
+    def _read(self, consumer: AdoptingConsumer, number: int, batch: list[Received]) -> None:
         copy, owner = self._copies.get(number), self._owned.get(number)
         try:
             if owner is not None:
@@ -312,6 +315,8 @@ class ClusterWorker:
         except Overtaken as e:
             log.warning("%s", e, extra={"event": "partition_overtaken", "partition": number})
             self._lose(number, str(self._not_owner(number)))
+            if consumer.release(number):
+                return
             self._overtaken[number] = monotonic()
             if (copy := self._opener.open(number)) is not None:
                 self._copies[number] = copy
@@ -342,7 +347,7 @@ class ClusterWorker:
             return None
         return self._bus.begins(self._stream, number)
 
-    def _step(self, consumer: Consumer, owner: Partition) -> None:
+    def _step(self, consumer: AdoptingConsumer, owner: Partition) -> None:
         """Let a partition apply what it may, append what has changed, and read its log where it has to."""
         number = owner.number
         owner.forwarding.confirm(self._writer.confirmed)
@@ -381,16 +386,16 @@ class ClusterWorker:
             self._called = monotonic()
         return called
 
-    def _close_unusable(self, number: int, gap: LogGap) -> None:
+    def _close_unusable(self, number: int, why: LogGap) -> None:
         """Leave a partition closed whose log does not fit its copy."""
-        log.error("%s; it is tried again every minute", gap, extra={"event": "log_gap", "partition": number})
+        log.error("%s; it is tried again every minute", why, extra={"event": "log_gap", "partition": number})
         self._lose(number, str(self._not_owner(number)))
         copy = self._copies.pop(number, None)
         if copy is not None:
             copy.close()
         self._unusable[number] = monotonic() + AGAIN
 
-    def _try_again(self, consumer: Consumer) -> None:
+    def _try_again(self, consumer: AdoptingConsumer) -> None:
         """Open partitions again whose log did not fit their copy: there may be another copy, or a later snapshot."""
         for number, at in [*self._unusable.items()]:
             if number not in consumer.partitions or number in self._copies or number in self._owned:
@@ -411,7 +416,7 @@ class ClusterWorker:
             self._opener.set_aside(part.number, e)
             raise
 
-    def _take_snapshots(self, consumer: Consumer) -> None:
+    def _take_snapshots(self, consumer: AdoptingConsumer) -> None:
         """Take the snapshots that are due, and delete the log before the oldest one that is kept of each partition.
 
         The group's offset is where the log begins then. Raises CorruptFrontier if a copy was found to be damaged.
@@ -433,7 +438,7 @@ class ClusterWorker:
             except BusError as e:
                 log.warning("the log before a snapshot is not deleted: %s", e)
 
-    def _end_runs(self, consumer: Consumer) -> None:
+    def _end_runs(self, consumer: AdoptingConsumer) -> None:
         """End the runs of the owned partitions, and commit them, if their last entries are in the logs soon."""
         deadline = monotonic() + AT_THE_END
         for one in self._owned.values():
@@ -441,7 +446,7 @@ class ClusterWorker:
         while monotonic() < deadline and not all(one.is_settled for one in self._owned.values()):
             self._turn(consumer)
 
-    def _close(self, consumer: Consumer) -> None:
+    def _close(self, consumer: AdoptingConsumer) -> None:
         owned = {number: one.epoch for number, one in self._owned.items()}
         if self._snapshots is not None:
             self._snapshots.close()
@@ -458,6 +463,7 @@ class ClusterWorker:
             self._directory.publish(*(self._owner(number, epoch, "") for number, epoch in owned.items()))
         finally:
             self._writer.close()
+            self._adoption.close()
             self._directory.close()
 
     # -- their parts

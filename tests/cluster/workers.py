@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.bus.interface import Received, Start
+from budgetfrontier.bus.interface import LATER, Received, Start
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster import cluster_calls, cluster_transport, kafka, partition_router
 from budgetfrontier.cluster.owners import MemoryDirectory
@@ -32,6 +32,8 @@ class Logs:
 
     def __init__(self, partitions: int) -> None:
         self.entries: list[list[tuple[bytes, float]]] = [[] for _ in range(partitions)]
+        self.begins: dict[int, int] = {}
+        """By partition whose first entries were deleted: the first that is there."""
         self.changed = threading.Condition()
 
 
@@ -49,14 +51,15 @@ class LogBus:
         self, stream: Stream, group: str, *, partitions: tuple[int, ...] = (), start: Start | None = None
     ) -> LogConsumer:
         """Return a consumer."""
-        return LogConsumer(self._logs, self._mine, start)
+        return LogConsumer(self._logs, partitions or self._mine, start)
 
     def lag(self, stream: Stream, group: str) -> list[int]:
         """Return nothing: no offsets are committed here."""
         return []
 
-    def begins(self, stream: Stream, partition: int) -> None:
-        """Return None: these logs leave no offsets out."""
+    def begins(self, stream: Stream, partition: int) -> int | None:
+        """Return the first entry that is there, if some are not; these logs leave no offsets out."""
+        return self._logs.begins.get(partition)
 
     def log_id(self, stream: Stream) -> None:
         """Return None: these logs are never made anew."""
@@ -101,6 +104,9 @@ class LogConsumer:
             self._logs.changed.wait_for(lambda: any(map(self._has_more, self._next)), timeout)
             found: list[Received] = []
             for number, offset in self._next.items():
+                if offset == LATER:
+                    continue
+                offset = max(offset, self._logs.begins.get(number, 0))
                 new = self._logs.entries[number][offset : offset + count]
                 found += (Received(number, offset + place, *entry) for place, entry in enumerate(new))
                 self._next[number] = offset + len(new)

@@ -1,0 +1,152 @@
+"""Partitions whose own worker has no copy that fits the log go to the worker that has the latest one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Settings
+from budgetfrontier.cluster import copy_offers, entries, worker
+from budgetfrontier.cluster.copy_offers import CopyNotice, CopyOffers
+from budgetfrontier.cluster.entries import Claimed
+from budgetfrontier.cluster.owners import MemoryDirectory
+from budgetfrontier.cluster.snapshot_restore import FRONTIER, state_in
+from budgetfrontier.cluster.worker import ClusterWorker
+from budgetfrontier.core import protocol
+from budgetfrontier.core.protocol import Uris
+from tests.cluster.workers import LogBus, Logs
+from tests.support import PATIENCE, until
+
+
+class Table:
+    """What workers have said, and the rules of each."""
+
+    def __init__(self, *names: str) -> None:
+        self.rows: dict[str, CopyNotice] = {}
+        self.workers = {name: CopyOffers(name) for name in names}
+        self.now = 0.0
+
+    def turn(self, lacking: Mapping[str, set[int]], copies: Mapping[str, dict[int, int]]) -> dict[str, list[int]]:
+        """Let each worker take a step; return what each takes."""
+        taken = {}
+        for name, offers in self.workers.items():
+            here = copies.get(name, {})
+            said, found = offers.step(self.now, lacking.get(name, set()), [*self.rows.values()], here.get)
+            self.rows |= {notice.key: notice for notice in said}
+            if found:
+                taken[name] = found
+        self.now += copy_offers.EVERY
+        return taken
+
+
+def test_the_latest_copy_that_fits_is_taken_once() -> None:
+    table = Table("a", "b", "c", "d")
+    copies = {"b": {3: 70}, "c": {3: 90, 4: 1}, "d": {3: 90}}
+    taken = [table.turn({"a": {3}}, copies) for _ in range(8)]
+    assert [one for one in taken if one] == [{"d": [3]}], "of two that are equal, one"
+
+
+def test_nobody_takes_what_no_other_copy_fits_and_nothing_is_said_if_nothing_is_missing() -> None:
+    table = Table("a", "b")
+    assert all(table.turn({"a": {3}}, {"b": {4: 9}}) == {} for _ in range(20))
+    assert {notice.key for notice in table.rows.values()} == {"3/search/a"}
+    table.turn({}, {})
+    rows = dict(table.rows)
+    assert [notice.search for notice in rows.values()] == [b""]
+    assert all(table.turn({}, {"b": {3: 9}}) == {} for _ in range(20))
+    assert table.rows == rows
+
+
+def test_a_search_of_a_worker_that_is_gone_is_none() -> None:
+    table = Table("a", "b")
+    table.turn({"a": {3}}, {})
+    table.workers = {"b": CopyOffers("b"), "c": CopyOffers("c")}
+    assert all(table.turn({}, {"b": {3: 9}}) == {} for _ in range(20))
+
+
+def test_whoever_comes_after_the_one_that_took_it_takes_it_again() -> None:
+    table = Table("a", "b", "c")
+    copies = {"b": {3: 5}, "c": {3: 9}}
+    taken = [table.turn({"a": {3}}, copies) for _ in range(2 * copy_offers._BEATS)]
+    assert {name for one in taken for name in one} == {"c"}
+    del table.workers["c"]
+    taken = [table.turn({"a": {3}}, copies) for _ in range(2 * copy_offers._BEATS)]
+    assert {name for one in taken for name in one} == {"b"}
+
+
+def test_notices_are_read_as_they_were_written() -> None:
+    for notice in CopyNotice(3, "a", b"12345678", 1, None), CopyNotice(3, "a", b"12345678", 2, 1 << 60):
+        assert copy_offers.decode(copy_offers.encode(notice)) == notice
+    assert copy_offers.decode(b"\xc1") is None
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers look, speak and try again often."""
+    for module, name, seconds in (
+        (worker, "LOOK_EVERY", 0.01),
+        (worker, "AGAIN", 0.5),
+        (copy_offers, "EVERY", 0.05),
+        (copy_offers, "_DECIDED", 0.2),
+        (copy_offers, "_OVER", PATIENCE),
+    ):
+        monkeypatch.setattr(module, name, seconds)
+
+
+@contextmanager
+def running(folder: Path, logs: Logs, directory: MemoryDirectory, mine: tuple[int, ...]) -> Iterator[ClusterWorker]:
+    """Run a worker that is given these partitions, with the copies in its folder."""
+    settings = Settings.from_dict({"crawl": "test"})
+    one = ClusterWorker(LogBus(logs, mine), directory, settings, folder, partitions=1, address=f"unix:{folder.name}")
+    thread = threading.Thread(target=one.run)
+    thread.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+        thread.join()
+
+
+def schedule(one: ClusterWorker, *urls: str) -> None:
+    """Schedule URLs in the partition of a worker, once it has it."""
+    until(lambda: one.owned == [0])
+    answered = threading.Event()
+    one.call(0, protocol.SCHEDULE_MANY.name, protocol.encode(Uris(list(urls))), lambda *_: answered.set())
+    assert answered.wait(PATIENCE)
+
+
+def claims(logs: Logs, name: str) -> int:
+    """The claims of a worker in the log."""
+    bodies = [entries.decode(data, crawl="test") for data, _ in logs.entries[0]]
+    return sum(isinstance(body, Claimed) and body.worker.startswith(f"unix:{name}#") for body in bodies)
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_partition_goes_to_the_worker_that_has_a_copy_that_fits(tmp_path: Path) -> None:
+    logs, directory = Logs(1), MemoryDirectory()
+    with running(tmp_path / "stale", logs, directory, (0,)) as stale:
+        schedule(stale, "https://a.test/")
+    with running(tmp_path / "good", logs, directory, (0,)) as good:
+        schedule(good, *(f"https://a.test/{number}" for number in range(9)))
+    place = state_in(tmp_path / "good" / "partition-0000" / FRONTIER)
+    assert place is not None
+    logs.begins[0] = place.position
+    before = claims(logs, "stale")
+    with (
+        running(tmp_path / "stale", logs, directory, (0,)) as stale,
+        running(tmp_path / "good", logs, directory, ()) as good,
+    ):
+        until(lambda: directory.read()[0].address == "unix:good")
+        assert (stale.owned, good.owned) == ([], [0])
+        schedule(good, "https://a.test/last")
+    assert claims(logs, "stale") == before, "it has written nothing"
+    with running(tmp_path / "good", logs, directory, (0,)) as good:
+        schedule(good, "https://a.test/0")
+        counted = threading.Event()
+        found: list[int] = []
+        good.look(0, lambda one: found.append(one.frontier.summary().seen), lambda *_: counted.set())
+        assert counted.wait(PATIENCE) and found == [11]
