@@ -206,7 +206,7 @@ def explain(reader: Reader, *, target: str, job: str, anywhere: bool = False) ->
 
     A URL is looked for on the queue of its host, or `anywhere`.
     """
-    found = explain_(reader, target, job=job, anywhere=anywhere)
+    found = explain_(reader, target, job=job, anywhere=anywhere, entry_name=_names(reader).name)
     found.reasons = [
         replace(one, text=one.text.replace("The crawl is", "Its partition is", 1)) if one.code == "finished" else one
         for one in found.reasons

@@ -12,14 +12,13 @@ from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import Counters
-from budgetfrontier.storage.removed import Block, Kept, Look, decode_block, kept, values
+from budgetfrontier.storage.removed import Block, Kept, Look, decode_block, end, kept, values
 
 LARGEST = 60_000
 """Bytes of a block, unless it has only one record."""
 AT_ONCE = 4 << 20
 """Bytes of the blocks that are read at once."""
 _RECORD, _QUEUE = 30, 20  # bytes that a record takes with its key, and a queue besides its name
-_LAST = (1 << 32) - 1
 
 
 class RemovedTable:
@@ -44,7 +43,7 @@ class RemovedTable:
         those in the table. Keys without a value are passed over.
         """
         place = kept(effect) or Kept(self._counters.audit + 1, 0)
-        for at, block in enumerate(self._blocks(table, records, instead), self._end(place.number)):
+        for at, block in enumerate(self._blocks(table, records, instead), end(self._env.view(), place.number)):
             value = encode(block)
             self._env.txn.put(keys.removed.pack(place.number, at), value, db=self._table)
             self._env.wrote(len(value))
@@ -52,15 +51,6 @@ class RemovedTable:
             place.bytes += len(value)
         if place.bytes:
             effect["kept"] = msgspec.to_builtins(place)
-
-    def _end(self, number: int) -> int:
-        """Return the place behind the last block under a number."""
-        cursor = self._env.txn.cursor(self._table)
-        there = cursor.set_range(keys.removed.pack(number, _LAST))
-        if cursor.prev() if there else cursor.last():
-            last, place = (0, 0) if cursor.key() == keys.SENTINEL else keys.removed.unpack(cursor.key())
-            return place + 1 if last == number else 0
-        return 0
 
     def _blocks(
         self, table: str, records: Mapping[bytes, Look | None], instead: Mapping[bytes, bytes] | None

@@ -35,8 +35,8 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
     if not held and queue is not None and queue.last_enqueued:
         held = [(queue.last_enqueued, None)]
 
-    def covers_match(text: str) -> str | None:
-        """Return how the pattern of an override concerns the queue."""
+    def covers_match(text: str, *, is_past: bool = False) -> str | None:
+        """Return how a pattern concerns the queue; `is_past`: one of URIs that were there then."""
         try:
             match = parse_match(text)
         except SettingsError:
@@ -47,9 +47,9 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
             return "perhaps"
         if match.by_key:
             return "yes" if match.matches("", key) else None
-        hits = sum(match.matches(url, key, label) for url, label in held)
-        if not held:
+        if is_past or not held:
             return "perhaps"
+        hits = sum(match.matches(url, key, label) for url, label in held)
         return None if not hits else "yes" if hits == len(held) else "partly"
 
     def covers(entry: AuditEntry) -> str | None:
@@ -61,15 +61,16 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
         letters = effect.get("of_queues", ())
         if about in ("drop", "replay") and (key in letters or 0 < len(letters) < NAMED_QUEUES):
             return "named" if key in letters else None
+        named = entry.args.get("queue", effect.get("queue"))
         if match is not None:
-            relation = covers_match(str(match))
-            is_sure = not entry.args.get("states") and about not in _OF_URIS
-            return relation if is_sure or not (relation or about in _OF_URIS) else "perhaps"
+            if named is not None and not selects(str(named), key):
+                return None
+            relation = covers_match(str(match), is_past=about in _OF_URIS)
+            return "perhaps" if relation and (entry.args.get("states") or about in _OF_URIS) else relation
         changes = effect.get("inverse")
         if entry.command == "undo" and changes is not None:
             found = [covers_match(one["match"]) for one in changes["restore"]]
             return next((one for one in found if one), "perhaps" if changes["remove"] else None)
-        named = entry.args.get("queue", effect.get("queue"))
         if named is not None:
             return "named" if named == key or selects(str(named), key) else None
         if about in _OF_URIS:

@@ -223,14 +223,19 @@ _TALLY = {
 }
 
 
-def _chosen(args: _Values) -> str:
+def chosen(args: _Values) -> str:
+    """Return by what a command has chosen URIs or dead letters; "" if it has chosen all."""
     names = ("queue", "match", "pattern", "why")
     parts = [f"{name} {_short(args[name])}" for name in names if args.get(name) is not None]
     if args.get("states"):
         parts.append(f"state {' or '.join(args['states'])}")
     if args.get("ids") is not None:
         parts.append(f"of {counted(len(args['ids']), 'id')}")
-    return f" ({', '.join(parts)})" if parts else ""
+    return ", ".join(parts)
+
+
+def _chosen(args: _Values) -> str:
+    return f" ({found})" if (found := chosen(args)) else ""
 
 
 def forgotten(effect: _Values) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, QueueRecord, QueueState
-from budgetfrontier.core.units import counted, say_duration
+from budgetfrontier.core.units import say_duration
 from budgetfrontier.core.uris import robots_url
+from budgetfrontier.reports.exhausted_reasons import explain_exhausted
 from budgetfrontier.reports.explanation import Explanation, Outlook
 from budgetfrontier.reports.group_reasons import wait_for_group
+from budgetfrontier.reports.queue_past import QueuePast
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import (
     group_arguments,
@@ -47,17 +49,20 @@ from budgetfrontier.storage.start_command import AGAIN, start_command
 
 if TYPE_CHECKING:
     from budgetfrontier.storage.reader import Reader
-    from budgetfrontier.storage.records import AuditEntry
     from budgetfrontier.storage.view import PendingUri
 
 
 class QueueReasons:
-    """Adds the reasons of queues and of the crawl to explanations; `job` is its folder in suggested commands."""
+    """Adds the reasons of queues and of the crawl to explanations; `job` is its folder in suggested commands.
 
-    def __init__(self, reader: Reader, job: str, now: float) -> None:
+    `entry_name` returns the name of an audit entry by its number.
+    """
+
+    def __init__(self, reader: Reader, job: str, now: float, entry_name: Callable[[int], object]) -> None:
         self._reader = reader
         self._job = job
         self._now = now
+        self._entry_name = entry_name
         self._terminated = reader.summary().state is CrawlState.TERMINATED
 
     def command(self, name: str, *arguments: str) -> str | None:
@@ -134,12 +139,8 @@ class QueueReasons:
             case QueueState.RETIRED:
                 self._explain_retired(explanation, queue)
             case QueueState.EXHAUSTED:
-                later = f"; {counted(queue.future, 'is', 'are')} scheduled for later" if queue.future else ""
-                explanation.add(
-                    "exhausted",
-                    f"{name} is EXHAUSTED: it holds no URI{later}. It comes back when one arrives.",
-                    verdict=Outlook.LATER if queue.future else Outlook.NEVER,
-                )
+                with self._reader.view() as view:
+                    explain_exhausted(explanation, view, queue, self._now, self.command, self._entry_name)
                 self._explain_wait_then(explanation, queue, "Once it holds one")
 
     def _explain_wait_then(self, explanation: Explanation, queue: QueueRecord, then: str) -> None:
@@ -208,10 +209,12 @@ class QueueReasons:
         if queue.block < queue.wake_time:
             failed = failure and f"; {failure}"
             return f"a worker asked for this delay{failed}"
-        entry = self._reader.last_snooze(queue)
-        if entry is not None:
-            return f"an operator snoozed it{_by(entry)}"
-        return "it is blocked, and the audit has no `snooze` for that: clients of a service set such blocks"
+        with self._reader.view() as view:
+            past = QueuePast(view, queue)
+            if (cause := past.snooze()) is not None:
+                return f"{cause.subject()} snoozed it{cause.told()}"
+            audit_has = past.audit_has()
+        return f"it is blocked, and {audit_has} no `snooze` for that: clients of a service set such blocks"
 
     def attempts_told_alone(self, pending: PendingUri, queue: QueueRecord, left: float) -> str:
         """Return which attempt of a URI has failed that waits while its queue goes on.
@@ -297,9 +300,14 @@ class QueueReasons:
     def _explain_retired(self, explanation: Explanation, queue: QueueRecord) -> None:
         name, reasons_before = f"Queue {queue.queue}", len(explanation.reasons)
         if queue.by_name:
+            with self._reader.view() as view:
+                cause = QueuePast(view, queue).retirement()
+            told = "an operator retired it"
+            if cause is not None:
+                told = f"{cause.subject()} retired it{' by name' if cause.is_alone else ''}{cause.told()}"
             explanation.add(
                 "retired-by-name",
-                f"{name} is RETIRED: an operator retired it by name{_by(self._reader.last_retirement(queue.queue))}.",
+                f"{name} is RETIRED: {told}.",
                 verdict=Outlook.BLOCKED,
                 command=self._of_queue("unretire", queue),
             )
@@ -419,11 +427,3 @@ class QueueReasons:
             )
         elif standing.rests_until > standing.now:
             explanation.add("crawl-rests", rest_sentence(standing), verdict=Outlook.LATER, when=standing.rests_until)
-
-
-def _by(entry: AuditEntry | None) -> str:
-    """Return a command's author, time and reason, for the end of a sentence; "" without its entry."""
-    if entry is None:
-        return ""
-    day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(entry.when))
-    return f" ({entry.who}, {day}" + (f": {entry.reason})" if entry.reason else ")")

@@ -332,33 +332,6 @@ class Reader:
         with self.view() as view:
             return view.in_progress()
 
-    def last_retirement(self, key: str) -> AuditEntry | None:
-        """Return the audit entry of the last command that retired a queue by name. O(later entries)."""
-        with self.view() as view:
-            retirements = (entry for entry in view.newest_commands() if entry.command == "retire" and not entry.error)
-            return next((entry for entry in retirements if entry.args.get("queue") == key), None)
-
-    def last_snooze(self, queue: QueueRecord) -> AuditEntry | None:
-        """Return the audit entry of the `snooze` that set the block of a queue. O(later entries).
-
-        None if no command did: crawlers set blocks, too, which are not audited.
-        """
-        with self.view() as view:
-            restored = False
-            for entry in view.newest_commands():
-                effect = entry.effect
-                if entry.error or entry.args.get("queue", effect.get("queue")) != queue.queue:
-                    continue
-                before, after = (effect.get(at, {}).get("block") for at in ("before", "after"))
-                if after is None:
-                    continue
-                if entry.command == "snooze" and before != after == queue.block:
-                    return entry
-                if after != queue.block and not restored:
-                    return None  # it was set since, by none of these
-                restored |= before != after  # an undo: it is the block of an earlier `snooze`
-            return None
-
     def find(self, url: str, *, anywhere: bool = False) -> dict[str, Any]:
         """Return the records of a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
 

@@ -7,6 +7,7 @@ as it puts their records back.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from budgetfrontier.storage.records import AuditEntry, decode_dead, decode_futur
 from budgetfrontier.storage.uri_values import check_url, expand, restore_uri
 from budgetfrontier.storage.view import View
 
+_LAST = (1 << 32) - 1
 UNRECORDED = b"\0"
 """The value, in a block, of a fingerprint that was not in the table `seen`: a row of `urls` alone knew its URL."""
 
@@ -44,6 +46,13 @@ class Block(msgspec.Struct, array_like=True):
     table: str
     queues: list[Look]
     records: list[tuple[bytes, bytes]]
+
+
+class _BlockQueues(msgspec.Struct, array_like=True):
+    """The first fields of a Block."""
+
+    table: str
+    queues: list[Look]
 
 
 class ChangedQueue(NamedTuple):
@@ -73,6 +82,7 @@ class Needed(NamedTuple):
 
 
 decode_block = decoder(Block)
+_decode_queues = decoder(_BlockQueues)
 decode_changed: Callable[[bytes], ChangedQueue] = msgspec.msgpack.Decoder(ChangedQueue).decode
 convert_kept: Callable[[Any], Kept] = converter(Kept)
 
@@ -84,6 +94,16 @@ def kept(effect: dict[str, Any]) -> Kept | None:
         return None if found is None else convert_kept(found)
     except msgspec.ValidationError:
         return None
+
+
+def end(view: View, number: int) -> int:
+    """Return the place behind the last block under a number; 0 if there is none. O(log n)."""
+    cursor = view.txn.cursor(view.db[keys.REMOVED])
+    there = cursor.set_range(keys.removed.pack(number, _LAST))
+    if cursor.prev() if there else cursor.last():
+        last, place = (0, 0) if cursor.key() == keys.SENTINEL else keys.removed.unpack(cursor.key())
+        return place + 1 if last == number else 0
+    return 0
 
 
 def values(view: View, number: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -98,6 +118,31 @@ def values(view: View, number: int, start: int = 0) -> Iterator[tuple[int, bytes
 def blocks(view: View, number: int) -> Iterator[Block]:
     """Yield the blocks under a number that are there."""
     return (decode_block(value) for _, value in values(view, number))
+
+
+def queues(view: View, number: int) -> Iterator[list[Look]]:
+    """Yield the queues of the blocks under a number that are there; their records are not decoded."""
+    return (_decode_queues(value).queues for _, value in values(view, number))
+
+
+def changed_queue(view: View, number: int, queue_id: int) -> ChangedQueue | None:
+    """Return what a command on queues has kept of one of them; None if nothing. O(log n) blocks.
+
+    They are in the order of the ids of the queues; an undo in progress has taken out the first blocks.
+    """
+
+    def records(place: int) -> list[tuple[bytes, bytes]]:
+        value = view.txn.get(keys.removed.pack(number, place), db=view.db[keys.REMOVED])
+        return [] if value is None else decode_block(value).records
+
+    def first(place: int) -> bytes:
+        found = records(place)
+        return found[0][0] if found else keys.FIRST
+
+    key = keys.u32.pack(queue_id)
+    place = bisect_right(range(end(view, number)), key, key=first)
+    value = dict(records(place - 1)).get(key) if place else None
+    return None if value is None else decode_changed(value)
 
 
 def check_block(block: Block) -> None:

@@ -370,17 +370,24 @@ class View:
 
     # -- commands and dead letters
 
-    def newest_commands(self) -> Iterator[AuditEntry]:
-        """Yield the commands that were applied, newest first."""
-        for _, value in self.newest_items(keys.AUDIT):
-            yield decode_audit(value)
+    def newest_commands(self, *names: str, among: int | None = None) -> Iterator[AuditEntry]:
+        """Yield the commands that were applied, newest first: of these names, if any are given.
+
+        Only the newest are looked at if `among` says how many. Those of other names are not decoded.
+        """
+        of_names = [name.encode() for name in names]
+        for _, value in islice(self.newest_items(keys.AUDIT), among):
+            if not names or any(name in value for name in of_names):
+                entry = decode_audit(value)
+                if not names or entry.command in names:
+                    yield entry
 
     def last_command(self, *names: str) -> AuditEntry | None:
         """Return the entry of the last command of these names that changed something, if it is among the last thousand.
 
         A second `pause` changes nothing of a crawl that is paused, and is not who paused it.
         """
-        newest = (entry for entry in islice(self.newest_commands(), _LATEST) if entry.command in names)
+        newest = self.newest_commands(*names, among=_LATEST)
         return next((entry for entry in newest if not entry.error and _has_changed(entry.effect)), None)
 
     def audit_entry(self, number: int) -> AuditEntry | None:

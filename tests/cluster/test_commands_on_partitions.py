@@ -307,6 +307,16 @@ def test_the_crawl_and_its_queues_are_steered(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("at_rest")
+def test_explain_names_the_command_on_many_queues_that_retired_one(cli: Cli) -> None:
+    assert cli("retire", "--match", "regex:h[12].test", "--who", "alice", "--reason", "by hand")[0] == 0
+    for host in ("h1.test", "h2.test"):
+        told = cli("explain", host)[1]
+        assert "RETIRED: an operator retired it (alice, 20" in told
+        assert ": by hand) with all queues that match regex:h[12].test.\n" in told
+    assert cli("unretire", "--match", "regex:h[12].test")[0] == 0
+
+
+@pytest.mark.usefixtures("at_rest")
 def test_a_deletion_in_all_partitions_is_listed_taken_back_and_discarded(cli: Cli, cluster: Cluster) -> None:
     def removed(*arguments: str) -> list[dict[str, Any]]:
         return list(json.loads(cli("removed", "--format", "json", *arguments)[1]))
@@ -319,6 +329,10 @@ def test_a_deletion_in_all_partitions_is_listed_taken_back_and_discarded(cli: Cl
     assert (row["command"], row["uris"], row["reason"]) == ("delete", 33, "a trap") and row["bytes"] > 300
     take_back = f"to take it back: budgetfrontier undo {URL} {row['id']} (until then {row['bytes']:,} bytes are kept"
     assert take_back in err
+    found = cli("explain", "h0.test")[1]
+    assert f"Its URIs were deleted by entry {row['id']} of the audit (" in found
+    assert ": a trap): pattern /[0-4]$, which the command undoes.\n" in found
+    assert f"     $ budgetfrontier undo {URL} {row['id']}\n" in found
     assert f"Kept for undo: {row['bytes']} bytes" in cli("report")[1]
     shown = cli("undo", row["id"], "--dry-run")[1].splitlines()
     assert shown[1].startswith("would return 33 URIs to 12 queues: ")

@@ -159,28 +159,10 @@ def test_the_audit_is_read_from_its_end(tmp_path: Path) -> None:
             assert [entry.id for entry in reader.audit()] == list(range(1, 9))
             assert [entry.id for entry in reader.audit(3)] == [6, 7, 8]
             assert reader.audit(0) == reader.audit()
-            last = reader.last_retirement("a.test")
-            assert last is not None and last.reason == "no 3"
-            assert reader.last_retirement("b.test") is None
-
-
-def test_the_snooze_of_a_block_is_found_again_though_the_block_was_ended_meanwhile(tmp_path: Path) -> None:
-    with on_disk(tmp_path) as f:
-        f.schedule_many(["https://a.test/", "https://b.test/"])
-        f.snooze("a.test", until=START + 90, reason="first")
-        f.wake("a.test")
-        with Reader(tmp_path / "frontier") as reader:
-
-            def found(key: str) -> str | None:
-                f.commit()
-                queue = reader.queue(key)
-                assert queue is not None
-                entry = reader.last_snooze(queue)
-                return None if entry is None else entry.reason
-
-            assert found("a.test") is None
-            f.undo(2)
-            assert (found("a.test"), found("b.test")) == ("first", None)
+            with reader.view() as view:
+                assert [entry.reason for entry in view.newest_commands("retire")] == ["no 3", "no 2", "no 1", "no 0"]
+                assert [entry.id for entry in view.newest_commands("retire", among=4)] == [7, 5]
+                assert next(view.newest_commands("wake", "snooze"), None) is None
 
 
 def test_names_by_prefix(tmp_path: Path) -> None:

@@ -116,6 +116,18 @@ def over_a_quota_of_a_group(job: Path, key: str) -> None:
         assert f.lease(1) == []
 
 
+def dead(job: Path, key: str) -> None:
+    with opened(job) as f:
+        f.schedule(f"http://{key}/")
+        f.finish(f.lease(1)[0], Outcome.DEAD, reason="gone")
+
+
+def deleted(job: Path, key: str) -> None:
+    with opened(job) as f:
+        f.schedule(f"http://{key}/")
+        f.delete(queue=key)
+
+
 SITUATIONS: dict[str, Callable[[Path, str], None]] = {
     "over-total-budget": over_budget,
     "no-replenishment": without_replenishment,
@@ -129,6 +141,8 @@ SITUATIONS: dict[str, Callable[[Path, str], None]] = {
     "snoozed": snoozed,
     "snoozed after a failure": failed,
     "completed": completed,
+    "dead-letters": dead,
+    "deleted": deleted,
     "paused": paused,
     "paused for its scope": paused_for_its_scope,
 }
