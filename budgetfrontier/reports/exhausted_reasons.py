@@ -70,7 +70,8 @@ def _told_later(view: View, queue: QueueRecord, now: float) -> tuple[str, float 
             comes = f"in {say_duration(left)}" if left > 0 else "with the next lease: it is due"
             which = f"{url}, comes {comes}" if queue.future == 1 else f"the first of them, {url}, {comes}"
             return f"{text}, {which}", due
-    return f"{text}, none of them within {say_duration(max((due or now) - now, 0.0))}", due
+    none = "but not" if queue.future == 1 else "none of them"
+    return f"{text}, {none} within {say_duration(max((due or now) - now, 0.0))}", due
 
 
 def _letters(view: View, queue: QueueRecord) -> _Letters | None:
@@ -95,8 +96,8 @@ def _explain_letters(
     replay = command("dead-letters", "--replay", "--match", f"queue:{queue.queue}") if can_replay else None
     number, last = letters.number, letters.last
     least = "" if letters.are_all else "At least "
-    are = f"{number:,} of its URIs {'is a dead letter' if number == 1 else 'are dead letters'}"
-    if number == queue.enqueued:
+    are = f"{least}{number:,} of its URIs {'is a dead letter' if number == 1 else 'are dead letters'}"
+    if number == queue.enqueued and not queue.future:
         are = "Its only URI is a dead letter" if number == 1 else f"All its {number:,} URIs are dead letters"
     which, ago = "" if number == 1 else "the last, ", say_duration(max(now - last.time, 0.0))
     end = ". The command replays them" if replay and number > 1 else ". The command replays it" if replay else ""
@@ -104,7 +105,7 @@ def _explain_letters(
         end = f". A replay would end in the same way, {UNLESS_ALLOWED}: the host has a private address"
     explanation.add(
         "dead-letters",
-        f"{least}{are}; {which}{last.uri.url}, was given up {ago} ago: {last.reason}{end}.",
+        f"{are}; {which}{last.uri.url}, was given up {ago} ago: {last.reason}{end}.",
         verdict=Outlook.BLOCKED if replay and not queue.future else Outlook.NOW,
         command=replay,
     )
@@ -121,7 +122,8 @@ def _explain_deletion(
     if found is None:
         return
     entry = found.entry
-    undo = command("undo", str(entry_name(entry.id))) if found.is_kept and entry.id else None
+    force = ("--force",) if found.has_changed else ()
+    undo = command("undo", str(entry_name(entry.id)), *force) if found.is_kept and entry.id else None
     what = "Its URIs" if found.is_all else "Some of its URIs"
     what = what if found.is_sure else f"Perhaps {what[0].lower()}{what[1:]}"
     by = f"entry {entry_name(entry.id)} of the audit" if entry.id else "a deletion"

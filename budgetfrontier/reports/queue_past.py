@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.engine.commands.restoring import change_since
 from budgetfrontier.reports.audit_filter import BRIEF_URIS, coverage
 from budgetfrontier.rules.undoing import ENDING
 from budgetfrontier.storage import removed
@@ -49,13 +50,14 @@ class Cause(NamedTuple):
 class Deletion(NamedTuple):
     """A deletion of URIs of a queue. Not `is_sure`: it may have been. `is_all`: it has left none, and none came since.
 
-    `is_kept`: what it deleted is there, for `undo`.
+    `is_kept`: what it deleted is there, for `undo`, which takes force if the queue `has_changed` since.
     """
 
     entry: AuditEntry
     is_sure: bool
     is_all: bool
     is_kept: bool
+    has_changed: bool = False
 
 
 class _AppliedChange(NamedTuple):
@@ -119,11 +121,14 @@ class QueuePast:
                 is_read, blocks = len(found) <= blocks, max(blocks - len(found), 0)
                 if is_read and not looks:
                     continue
+            if looks:
+                last = next((look for look in reversed(looks) if look.retired is not None), looks[-1])
+                changed = bool(change_since(queue, last))
+                return Deletion(entry, True, last.emptied == queue.enqueued, True, changed)
             named = entry.args.get("queue") == queue.queue
-            if looks or named or not entry.id or queue.last_lease_time < entry.when:
-                is_all = any(look.emptied == queue.enqueued for look in looks)
-                is_all |= named and not looks and not any(map(entry.args.get, ("match", "pattern", "states")))
-                return Deletion(entry, bool(looks) or named, is_all, bool(number))
+            if named or not entry.id or queue.last_lease_time < entry.when:
+                is_all = named and not any(map(entry.args.get, ("match", "pattern", "states")))
+                return Deletion(entry, named, is_all, bool(number))
         return None
 
     def _kept(self, effect: dict[str, Any]) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports.audit_filter import coverage, deleted_queues, touches
 from budgetfrontier.settings.matching import Match, parse_match
 
@@ -97,3 +98,22 @@ def test_commands_to_dead_letters_concern_the_queues_that_these_were_of(tmp_path
         entry = next(view.newest_commands())
         told = [coverage(view, key)(entry) for key in ("a.test", "b.test")]
     assert told == (["perhaps"] * 2 if command == "undo" else ["named", None])
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"match": "queue:a.test"}, ["perhaps", None]),
+        ({"match": "domain:test", "queue": "a.*"}, ["perhaps", None]),
+        ({"match": "host:a.test"}, ["perhaps", "perhaps"]),  # their URIs are gone
+    ],
+)
+def test_a_deletion_by_key_concerns_no_other_queue(
+    tmp_path: Path, args: dict[str, str], told: list[str | None]
+) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(f"http://{host}.test/" for host in "ab")
+        frontier.internals.apply(Command("delete", args, "", ""))
+    with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+        entry = next(view.newest_commands())
+        assert [coverage(view, key)(entry) for key in ("a.test", "b.test")] == told

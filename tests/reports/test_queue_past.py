@@ -143,6 +143,18 @@ def test_the_queue_whose_uris_were_deleted_names_the_command_and_its_undo(tmp_pa
         assert reader.queue("a.test").queued == 2  # type: ignore[union-attr]
 
 
+def test_the_undo_of_a_deletion_is_forced_if_uris_have_come_since(tmp_path: Path) -> None:
+    with opened(tmp_path, "a") as f:
+        f.delete(queue="a.test", who="alice")
+        f.schedule("http://a.test/new")
+        f.finish(f.lease(1)[0])
+    [reason] = [reason for reason in explained(tmp_path).reasons if reason.code == "deleted"]
+    assert reason.text.startswith("Some of its URIs were deleted by entry 1 ")
+    assert reason.command is not None and main(shlex.split(reason.command)[1:]) == 0
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.queue("a.test").queued == 2  # type: ignore[union-attr]
+
+
 def test_a_deletion_of_some_uris_is_told_as_that(tmp_path: Path) -> None:
     with opened(tmp_path, "a") as f:
         f.delete(queue="a.test", pattern="/1$", who="alice")
@@ -192,6 +204,17 @@ def test_a_queue_of_which_only_dead_letters_are_left_says_so_and_how_to_replay_t
     assert "dead-letters" not in [reason.code for reason in explained(tmp_path).reasons]
 
 
+def test_dead_letters_are_looked_through_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("budgetfrontier.reports.exhausted_reasons.MOST_LETTERS", 2)
+    with opened(tmp_path, "ba") as f:
+        f.schedule("http://a.test/2")
+        while leases := f.lease(1):
+            f.finish(leases[0], Outcome.DEAD, reason="gone")
+    assert told(tmp_path, "dead-letters").startswith(
+        "At least 2 of its URIs are dead letters; the last, http://a.test/2, "
+    )
+
+
 def test_dead_letters_that_would_end_as_before_are_not_replayed(tmp_path: Path) -> None:
     with opened(tmp_path, "a") as f:
         f.finish(f.lease(1)[0])
@@ -216,6 +239,7 @@ def test_an_exhausted_queue_says_when_the_first_of_its_uris_for_later_comes(
         assert "3 are scheduled for later, the first of them, http://a.test/2, in 2h" in found.reasons[0].text
         assert found.when == pytest.approx(now + 7200) and found.reasons[0].verdict == "later"
         assert found.reasons[1].code == "dead-letters"
+        assert found.reasons[1].text.startswith("1 of its URIs is a dead letter; http://a.test/dead, was given up ")
         monkeypatch.setattr("budgetfrontier.reports.exhausted_reasons.MOST_LATER", 2)
         found = explain(reader, "a.test", job="job", now=now)
         assert "3 are scheduled for later, none of them within 33m" in found.reasons[0].text

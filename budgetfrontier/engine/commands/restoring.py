@@ -96,7 +96,7 @@ def _refuse_changed(kernel: Kernel, number: int, left: list[Any] | None) -> None
         return
     look = _look(left)
     queue = kernel.tables.queues.look_up(look.name)
-    why = "" if queue is None else _changed(queue, look)
+    why = "" if queue is None else change_since(queue, look)
     if why:
         raise _refusal(number, look, why)
 
@@ -123,7 +123,7 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
         if look is None:
             return
         queue = view.find_queue(look.name)
-        why = "" if queue is None else _changed(queue, look)
+        why = "" if queue is None else change_since(queue, look)
         if why and not force:
             raise _refusal(entry.id, look, why)
         if look.name not in names:  # the same again if some of its URIs were scheduled for later
@@ -153,7 +153,7 @@ def _returning(block: Block, command: str) -> int:
     return len(block.records) if block.table in counted else 0
 
 
-def _changed(queue: QueueRecord, look: Look) -> str:
+def change_since(queue: QueueRecord, look: Look) -> str:
     """Return the changes of a queue in fields that a deletion sets, or that decide how it takes URIs; "" if none."""
     if queue.by_name != look.by_name:
         return "it was retired by its operator" if queue.by_name else "its operator's retirement has ended"
