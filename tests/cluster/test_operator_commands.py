@@ -1,4 +1,4 @@
-"""Commands of operators in the logs of partitions: replicas apply them alike, and audit who gave them."""
+"""Commands of operators in the logs of partitions: owners apply them once, and audit who gave them."""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ def test_the_copy_of_another_crawl_is_never_replaced(tmp_path: Path, settings: C
         PartitionCopy(tmp_path / "two", CRAWL, 0, PARTITIONS)
 
 
-def test_a_frontier_that_is_no_replica_is_left_alone(tmp_path: Path) -> None:
+def test_a_frontier_that_is_no_copy_is_left_alone(tmp_path: Path) -> None:
     from budgetfrontier import Frontier
 
     with Frontier.open(tmp_path / "own" / "frontier") as frontier:
