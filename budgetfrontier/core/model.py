@@ -468,6 +468,10 @@ class Summary(msgspec.Struct, kw_only=True):
     """Dead letters ever made, also replayed and deleted ones."""
     deleted: int = 0
     """URIs, prerequisites aside, that were deleted by commands, and not put back by an undo."""
+    dropped: int = 0
+    """The same of dead letters that were dropped."""
+    dead_prerequisites: int = 0
+    """The part of `dead` that are prerequisites."""
     expired: int = 0
     """Deliveries that ended without an outcome: the lease expired, or the process died."""
     robots_denials: int = 0

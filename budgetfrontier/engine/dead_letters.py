@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from budgetfrontier.core.model import Directive, QueueRecord
+from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.seed_table import SeedTable
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage import keys
@@ -33,8 +33,9 @@ class DeadLetterTable:
         self._counters.ordinal = number = self._counters.ordinal + 1
         reason = reason.encode("utf-8", "replace").decode()  # errors of fetchers may quote bytes that are not text
         row = DeadRow(queue.id, queue.queue, key[4:], value, reason, now)
-        if key[keys.DIRECTIVE] == Directive.HIGHEST:
+        if row.prerequisite:
             self._replace_prerequisite(queue, value, number)
+            self._counters.dead_prerequisites += 1
         self._env.wrote(len(value))
         self._env.txn.put(keys.u64.pack(number), encode(row), db=self._table)
         self._seeds.moved(key[keys.DIRECTIVE], value, queue.queue, SeedFate.DEAD, now, reason)
@@ -49,17 +50,19 @@ class DeadLetterTable:
         last = queue.dead_prerequisite
         for older, row in self.numbered([last], last)[0]:
             if row.queue == queue.id and short_url(row.value) == short_url(value):
-                self.remove(older)
+                self.remove(older, row)
         queue.dead_prerequisite = number
 
     def put_back(self, key: bytes, value: bytes) -> None:
         """Put back a dead letter that was taken out, under its old number."""
         self._env.wrote(len(value))
         self._env.txn.put(key, value, db=self._table)
+        self._counters.dead_prerequisites += decode_dead(value).prerequisite
 
-    def remove(self, number: int) -> None:
+    def remove(self, number: int, row: DeadRow) -> None:
         """Take out a dead letter."""
         self._env.txn.delete(keys.u64.pack(number), db=self._table)
+        self._counters.dead_prerequisites -= row.prerequisite
 
     def numbered(self, numbers: Sequence[int], upto: int) -> tuple[Letters, int]:
         """Return the dead letters of the first numbers, up to `upto`, and how many numbers that were.

@@ -72,7 +72,9 @@ GAUGES = {
     "in_process": ("leases", "Leases not finished."),
     "future": ("urls_future", "URIs scheduled for later."),
     "dead": ("dead_letters", "Dead letters there are now."),
+    "dead_prerequisites": ("dead_prerequisites", "The dead letters that are prerequisites, such as robots.txt files."),
     "deleted": ("urls_deleted", "URIs that were deleted, and not put back."),
+    "dropped": ("urls_dropped", "URIs whose dead letters were dropped, and not put back."),
     "seen": ("seen", "Canonical forms known to deduplication."),
 }
 """The totals that grow and shrink, by their name in Summary."""

@@ -32,6 +32,8 @@ class Crawled(NamedTuple):
     """URIs that were disregarded for other reasons than robots.txt and quotas."""
     deleted: int
     """URIs that operators have deleted before they were crawled."""
+    dropped: int
+    """URIs that have become dead letters, which operators have dropped."""
 
     @property
     def missed(self) -> list[Missed]:
@@ -57,6 +59,8 @@ class Crawled(NamedTuple):
             ("disregarded", self.disregarded, "for other reasons, such as the scope"),
         ):
             yield Missed(slug, number, f"{counted(number, 'was', 'were')} disregarded {why}")
+        dropped = counted(self.dropped, "became a dead letter that was", "became dead letters that were")
+        yield Missed("dropped", self.dropped, f"{dropped} dropped")
         yield Missed("deleted", self.deleted, f"{counted(self.deleted, 'was', 'were')} deleted")
 
 
@@ -66,15 +70,14 @@ _STATUSES = 3
 def crawled(totals: Summary) -> Crawled:
     """Return the counts of a crawl's finished URIs, from its totals.
 
-    Dropped dead letters count no more, nor do replayed ones until they end again.
+    Replayed dead letters count no more until they end again.
     """
-    prerequisites_failed = totals.prerequisites - totals.prerequisites_succeeded - totals.prerequisites_disregarded
     succeeded = totals.succeeded - totals.prerequisites_succeeded
     return Crawled(
         crawled=succeeded - sum(totals.error_answers.values()),
         error_answers=totals.error_answers,
         failed=totals.failed,
-        dead=max(totals.dead - prerequisites_failed, 0),
+        dead=totals.dead - totals.dead_prerequisites,
         robots_denials=totals.robots_denials,
         quota_denials=totals.quota_denials,
         disregarded=totals.disregarded
@@ -82,4 +85,5 @@ def crawled(totals: Summary) -> Crawled:
         - totals.quota_denials
         - totals.prerequisites_disregarded,
         deleted=totals.deleted,
+        dropped=totals.dropped,
     )

@@ -244,9 +244,9 @@ def _over(s: Standing) -> Verdict:
         text = f"The crawl is {how}: {left}; {ways}.{again}"
         return Verdict("retired", "warn", text, _command(s, "queues", "--state", "RETIRED"))
     done = crawled(totals)
-    if done.total == done.deleted:
+    if not done.total:
         text = f"nothing was crawled, for none of {counted(totals.scheduled, 'URI')} was tried to the end"
-        return Verdict("nothing", "bad", f"The crawl is {how}: {text}; they were deleted, or their dead letters were.")
+        return Verdict("nothing", "bad", f"The crawl is {how}: {text}.")
     missed = done.missed
     if not missed and totals.full:
         all_ = f"everything that was admitted is crawled ({counted(done.total, 'URI')})"
@@ -268,6 +268,7 @@ def _over(s: Standing) -> Verdict:
         "disregarded": ("report", "--kind", "hosts"),
         "over_quota": ("report", "--kind", "quotas"),
         "deleted": ("audit", "--operation", "delete"),
+        "dropped": ("audit", "--operation", "drop"),
     }
     command, *options = remedy.get(slug, ("statuses",))
     return Verdict(

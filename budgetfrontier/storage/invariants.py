@@ -312,11 +312,15 @@ class _Checker:
         for queue in self._queues.values():
             if queue.future != future[queue.id]:
                 self._report(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
+        prerequisites = 0
         for key, value in self._items(keys.DEAD):
             letter = decode_dead(value)
+            prerequisites += letter.prerequisite
             check_url(restore_uri(letter.rank, letter.value, letter.name).url)
             if letter.queue not in self._queues:
                 self._report(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
+        if (stored := self._counters.dead_prerequisites) != prerequisites:
+            self._report(f"totals: dead_prerequisites is {stored}, the dead letters say {prerequisites}")
 
     def _check_row_of(self, uri: CrawlUri, place: bytes, where: str) -> None:
         """Report a URI that waits at a place and has no row in `urls`; count it if its row is about another."""

@@ -12,6 +12,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import (
     CrawlState,
     DeadLetter,
+    Directive,
     FetchStats,
     GroupRecord,
     KeyPosition,
@@ -149,6 +150,9 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     unanswered: Number = 0
     reopened_upto: RowKey = b""
     """The key in `snoozed` up to which queues have been looked at since crawl windows changed; empty: all."""
+    dropped: Number = 0
+    dead_prerequisites: Number = 0
+    """The rows with the directive HIGHEST in the table `dead`."""
 
     @property
     def rolls_out(self) -> bool:
@@ -226,6 +230,11 @@ class DeadRow(msgspec.Struct, array_like=True, gc=False):
     value: bytes
     reason: str
     time: float
+
+    @property
+    def prerequisite(self) -> bool:
+        """Whether it is no page, but a prerequisite such as a robots.txt file."""
+        return self.rank[0] == Directive.HIGHEST
 
 
 class StartedCommand(msgspec.Struct, array_like=True, gc=False):

@@ -152,6 +152,8 @@ class View:
             penalties=c.penalties,
             buried=c.buried,
             deleted=c.deleted,
+            dropped=c.dropped,
+            dead_prerequisites=c.dead_prerequisites,
             expired=c.expired,
             robots_denials=c.robots_denials,
             quota_denials=c.quota_denials,

@@ -60,3 +60,27 @@ def test_text_is_not_taken_for_the_ids_of_dead_letters(text: Any) -> None:
             with pytest.raises(TypeError, match="whole numbers, not"):
                 of_letters(text)
         assert f.summary().dead == 2
+
+
+def test_the_verdict_tells_of_letters_that_died_again_after_a_replay_and_of_those_that_were_dropped() -> None:
+    def fetch() -> None:
+        f.schedule(CrawlUri("https://b.test/robots.txt", directive=Directive.HIGHEST, force=True))
+        while leases := f.lease(1):
+            f.finish(leases[0], Outcome.SUCCESS if leases[0].queue == "a.test" else Outcome.DEAD)
+
+    with memory() as f:
+        f.schedule_many([*pages("a", 1), *pages("b", 3)])
+        for _ in range(3):
+            fetch()
+            assert f.verdict().text == "The crawl is finished: 1 was crawled of 4 URIs; 3 became dead letters."
+            assert (f.verdict().level, f.summary().dead, f.summary().dead_prerequisites) == ("bad", 4, 1)
+            f.check()
+            f.replay()
+        fetch()
+        assert f.drop_dead_letters() == 4
+        f.commit()  # the verdict is of what is committed
+        dropped = "The crawl is finished: 1 was crawled of 4 URIs; 3 became dead letters that were dropped."
+        assert (f.verdict().text, f.verdict().level) == (dropped, "bad")
+        f.undo(f.audit()[-1].id)
+        assert (f.summary().dropped, f.summary().dead_prerequisites) == (0, 1)
+        f.check()

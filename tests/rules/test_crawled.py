@@ -17,7 +17,7 @@ def totals(**counts: Any) -> Summary:
 def test_every_uri_is_counted_once_by_what_became_of_it() -> None:
     found = crawled(
         totals(
-            succeeded=20, failed=1, dead=6, disregarded=14, robots_denials=4, quota_denials=5,
+            succeeded=20, failed=1, dead=6, dead_prerequisites=3, disregarded=14, robots_denials=4, quota_denials=5,
             prerequisites=10, prerequisites_succeeded=5, prerequisites_disregarded=2,
             error_answers={"500": 2, "404": 7}, deleted=2,
         )
@@ -32,7 +32,7 @@ def test_every_uri_is_counted_once_by_what_became_of_it() -> None:
 
 
 def test_dead_letters_that_were_dropped_leave_no_negative_number() -> None:
-    assert crawled(totals(dead=0, prerequisites=4)).total == 0
+    assert crawled(totals(dead=4, dead_prerequisites=4)).total == 0
 
 
 def test_the_most_frequent_statuses_are_named() -> None:
@@ -42,7 +42,16 @@ def test_the_most_frequent_statuses_are_named() -> None:
 
 def test_each_cause_is_told_in_words() -> None:
     one = crawled(
-        totals(succeeded=1, failed=1, dead=1, disregarded=2, robots_denials=1, error_answers={"404": 1}, deleted=1)
+        totals(
+            succeeded=1,
+            failed=1,
+            dead=1,
+            disregarded=2,
+            robots_denials=1,
+            error_answers={"404": 1},
+            deleted=1,
+            dropped=1,
+        )
     )
     assert [missed.text for missed in one.missed] == [
         "1 answered with an error status (404: 1)",
@@ -50,6 +59,7 @@ def test_each_cause_is_told_in_words() -> None:
         "1 became a dead letter",
         "1 was disregarded because of robots.txt",
         "1 was disregarded for other reasons, such as the scope",
+        "1 became a dead letter that was dropped",
         "1 was deleted",
     ]
     many = crawled(

@@ -268,14 +268,20 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     ),
     "dead_letters": (
         standing(
-            CrawlState.FINISHED, queues(exhausted=8), succeeded=3, dead=152, prerequisites=4, prerequisites_succeeded=2
+            CrawlState.FINISHED,
+            queues(exhausted=8),
+            succeeded=3,
+            dead=152,
+            dead_prerequisites=2,
+            prerequisites=4,
+            prerequisites_succeeded=2,
         ),
         "bad",
         "The crawl is finished: 1 was crawled of 151 URIs; 150 became dead letters.",
         "budgetfrontier dead-letters jobs/news",
     ),
     "dead_letters (all)": (
-        standing(CrawlState.FINISHED, queues(exhausted=8), dead=2, prerequisites=1),
+        standing(CrawlState.FINISHED, queues(exhausted=8), dead=2, dead_prerequisites=1),
         "bad",
         "The crawl is finished: nothing was crawled; of 1 URI, 1 became a dead letter.",
         "budgetfrontier dead-letters jobs/news",
@@ -366,16 +372,20 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
             disregarded=1,
         ),
         "bad",
-        "The crawl is finished: nothing was crawled, for none of 3 URIs was tried to the end; they were deleted, or "
-        "their dead letters were.",
+        "The crawl is finished: nothing was crawled, for none of 3 URIs was tried to the end.",
         None,
     ),
-    "nothing (all deleted)": (
+    "deleted (all)": (
         standing(CrawlState.FINISHED, queues(exhausted=1), scheduled=3, deleted=3),
         "bad",
-        "The crawl is finished: nothing was crawled, for none of 3 URIs was tried to the end; they were deleted, or "
-        "their dead letters were.",
-        None,
+        "The crawl is finished: nothing was crawled; of 3 URIs, 3 were deleted.",
+        "budgetfrontier audit jobs/news --operation delete",
+    ),
+    "dropped": (
+        standing(CrawlState.PAUSED, queues(exhausted=8), pause_reason="finish", succeeded=1, dropped=20),
+        "bad",
+        "The crawl is paused at its finish: 1 was crawled of 21 URIs; 20 became dead letters that were dropped.",
+        "budgetfrontier audit jobs/news --operation drop",
     ),
     "deleted": (
         standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=2, deleted=9),

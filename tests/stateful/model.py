@@ -1812,6 +1812,7 @@ class Model:
     def drop(self) -> int:
         """All dead letters."""
         self.last = {"command": "drop", "letters": self.dead}
+        self.counts["dropped"] += sum(uri.directive > 0 for uri in self.dead)
         self.dead = []
         return len(self.last["letters"])
 
@@ -1862,6 +1863,8 @@ class Model:
             "penalties": sum(queue.penalties for queue in queues),
             "buried": counts["buried"],
             "deleted": counts["deleted"],
+            "dropped": counts["dropped"],
+            "dead_prerequisites": sum(uri.directive == 0 for uri in self.dead),
             "expired": counts["expired"],
             "robots_denials": counts["robots"],
             "quota_denials": counts["quota"],

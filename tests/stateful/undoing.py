@@ -203,6 +203,7 @@ def _drop(model: Model, entry: dict[str, Any]) -> bool:
     """They come back to their places in the list."""
     if not _kept(entry):
         return False
+    model.counts["dropped"] -= sum(uri.directive > 0 for uri in entry["letters"])
     model.dead = sorted(model.dead + entry["letters"], key=lambda uri: uri.buried)
     model.last = {"command": "return"}
     return True

@@ -115,7 +115,7 @@ def replay(
         rank = keys.arriving(row.rank)
         queue, value = kernel.tables.queues.get(row.queue), with_tries(row.value, 0, 0)
         kernel.returns.place(queue, rank, value, precedence, now, Arrival.NEW)
-        kernel.tables.dead_letters.remove(number)
+        kernel.tables.dead_letters.remove(number, row)
     _count(progress, "replayed", found)
     return done
 
@@ -127,7 +127,8 @@ def drop(
     found, done = _letters(kernel, args, progress, upto, limit)
     if found and not args.get("for_good"):
         kernel.tables.removed.keep(progress.effect, keys.DEAD, dict.fromkeys(keys.u64.pack(n) for n, _ in found))
-    for number, _ in found:
-        kernel.tables.dead_letters.remove(number)
+    for number, row in found:
+        kernel.tables.dead_letters.remove(number, row)
+        kernel.counters.dropped += not row.prerequisite
     _count(progress, "dropped", found)
     return done

@@ -25,7 +25,7 @@ from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.undoing import command_of
 from budgetfrontier.storage import keys, removed
-from budgetfrontier.storage.records import AuditEntry, Progress, decode_future, decode_url
+from budgetfrontier.storage.records import AuditEntry, Progress, decode_dead, decode_future, decode_url
 from budgetfrontier.storage.removed import UNRECORDED, Block, Kept, Look, convert_kept, kept
 from budgetfrontier.storage.view import View
 
@@ -193,6 +193,8 @@ def _place(kernel: Kernel, admitter: Admitter, blocks: list[Block], progress: Pr
             progress.effect["queues"] += 1
         if table == keys.FUTURE:
             progress.effect["later"] = progress.effect.get("later", 0) + 1
+        if table == keys.DEAD and progress.effect["command"] == "drop" and not decode_dead(value).prerequisite:
+            kernel.counters.dropped -= kernel.counters.dropped > 0  # after a repair, it may not be counted
     progress.effect["returned"] += sum(_returning(block, progress.effect["command"]) for block in blocks)
 
 

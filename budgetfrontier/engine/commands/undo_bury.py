@@ -133,8 +133,8 @@ def _take(kernel: Kernel, admitter: Admitter, found: list[tuple[bytes, DeadRow]]
     urls: Records = {fingerprint: look_after(look(row.queue), None) for fingerprint, row in rows.items()}
     for table, records in (keys.DEAD, letters), (keys.SEEN, seen), (keys.URLS, urls):
         tables.removed.keep(progress.effect, table, records)
-    for key, _ in found:
-        tables.dead_letters.remove(keys.u64.unpack(key)[0])
+    for key, letter in found:
+        tables.dead_letters.remove(keys.u64.unpack(key)[0], letter)
     for fingerprint in seen:
         admitter.forget(fingerprint)
     if tables.urls is not None:

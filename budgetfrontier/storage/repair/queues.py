@@ -53,6 +53,7 @@ class Findings:
     last_audit: int = 0
     removed: int = 0
     """Bytes of what is kept for `undo`."""
+    dead_prerequisites: int = 0
     last_command: int = 0
     last_seed: int = 0
     seed_fates: Counter[str] = field(default_factory=Counter)
@@ -261,6 +262,7 @@ class QueueRebuild:
         totals.queue_id = max(totals.queue_id, max(self._findings.names, default=0))
         totals.epoch = max(totals.epoch, self._findings.last_lease >> keys.EPOCH_SHIFT)
         totals.removed = self._findings.removed
+        totals.dead_prerequisites = self._findings.dead_prerequisites
         totals.audit = max(totals.audit, self._findings.last_audit)
         totals.command = max(totals.command, self._findings.last_command)
         totals.seeds = max(totals.seeds if 0 <= totals.seeds <= LAST_ORDINAL else 0, self._findings.last_seed)
@@ -342,7 +344,7 @@ _TIMES = (
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
     "snoozed", "inactive", "ineligible", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",
-    "active_url_queues", "own_budgets", "groups", "parked",
+    "active_url_queues", "own_budgets", "groups", "parked", "dead_prerequisites",
 )  # fmt: skip
 _GIVEN_OUT = (
     "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "ineligible_back", "retired_back", "audit",

@@ -590,4 +590,5 @@ class TableRebuild:
                 continue
             self._remember(seen)
             if self._store(keys.DEAD, key, encode(row), (key, value)):
+                self._findings.dead_prerequisites += row.prerequisite
                 self._findings.ordinal = max(self._findings.ordinal, ordinal)

@@ -67,7 +67,7 @@ FOLLOWING: dict[str, Change] = {
     "in process": wrong_queue("ready.test", out=1),
     "totals": wrong_totals(
         queued=1, future=1, future_retired=1, queues=1, ready=1, in_process=1, snoozed=1, inactive=1, retired=1,
-        retired_by_name=1, leases=1, urls=1, completed=1, url_queues=1,
+        retired_by_name=1, leases=1, urls=1, completed=1, url_queues=1, dead_prerequisites=1,
     ),
     "negative totals": wrong_totals(queued=-1, leases=-5, queues=-1),
     "finished, but not empty": wrong_totals(state="FINISHED"),
