@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import nlargest, nsmallest
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
@@ -206,7 +206,11 @@ def explain(reader: Reader, *, target: str, job: str, anywhere: bool = False) ->
 
     A URL is looked for on the queue of its host, or `anywhere`.
     """
-    found = explain_(reader, target, job=job, anywhere=anywhere, entry_name=_names(reader).name)
+    name = _names(reader).name
+    found = explain_(reader, target, job=job, anywhere=anywhere, entry_name=name)
+    for source in chain.from_iterable(setting["sources"] for setting in found.settings):
+        if source.get("id"):
+            source["id"] = name(source["id"])
     found.reasons = [
         replace(one, text=one.text.replace("The crawl is", "Its partition is", 1)) if one.code == "finished" else one
         for one in found.reasons

@@ -240,6 +240,7 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     (row,) = json.loads(cli("audit", "--who", "me", "--operation", "adjust", "--format", "json")[1])
     assert (row["id"], row["partitions"], row["effect"]["matched"]) == (name.hex(), "0-3", 12)
     (row,) = json.loads(cli("adjust", "--list", "--format", "json")[1])
+    assert f"  from adjustment {name.hex()} (*) by me, " in cli("explain", "h1.test")[1]
     assert (row["id"], row["set"]) == (name.hex(), {"queue_total_budget": 7})
     planned = steering_plan.plan(operator, "withdraw", {"id": name.hex()})  # of another operator, at the same time
     code, out, _ = cli("adjust", "--remove", name.hex())
