@@ -158,15 +158,19 @@ _DONE = {
 }
 
 
+def selection(args: _Values, verb: str = "match") -> str:
+    """Return by which states and pattern a command has selected queues, for a place behind "queues"; "" for all."""
+    states = f" in state {' or '.join(args['states'])}" if args.get("states") else ""
+    return states + ("" if args["match"] == "*" else f" that {verb} {_short(args['match'])}")
+
+
 def selected(op: str, args: _Values, effect: _Values, *, verb: str = "") -> str:
     """Return what a command on selected queues has done, or with `verb` would do: "would be"."""
-    states = f" in state {' or '.join(args['states'])}" if args.get("states") else ""
-    verb_of = "matches" if effect["matched"] == 1 else "match"
-    match = "" if args["match"] == "*" else f" that {verb_of} {_short(args['match'])}"
+    of_queues = selection(args, "matches" if effect["matched"] == 1 else "match")
     moved = ", ".join(f"{count:,} {move}" for move, count in effect["states"].items())
     details = f": {moved}, with {counted(effect['uris'], 'URI')}" if moved else ""
     until = f" until {format_time(args['until'])}" if op == "snooze" else ""
-    of = f"{effect['changed']:,} of {counted(effect['matched'], 'queue')}{states}{match}"
+    of = f"{effect['changed']:,} of {counted(effect['matched'], 'queue')}{of_queues}"
     return f"{of} {verb or ('was' if effect['changed'] == 1 else 'were')} {_DONE[op]}{until}{details}"
 
 

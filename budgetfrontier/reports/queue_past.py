@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.commands.restoring import change_since
 from budgetfrontier.reports.audit_filter import BRIEF_URIS, coverage
+from budgetfrontier.reports.audit_sentences import selection
 from budgetfrontier.rules.undoing import ENDING
 from budgetfrontier.storage import removed
 from budgetfrontier.storage.records import AuditEntry
@@ -35,16 +36,12 @@ class Cause(NamedTuple):
     @property
     def is_alone(self) -> bool:
         """Whether it has named the queue."""
-        return "match" not in self.entry.args
+        return self.entry.args.get("match") is None
 
     def told(self) -> str:
         """Return its author, time and reason, and by what it selected queues, for the end of a sentence."""
-        args = self.entry.args
-        if self.is_alone:
-            return told_by(self.entry)
-        states = f" in state {' or '.join(args['states'])}" if args.get("states") else ""
-        match = "" if args["match"] == "*" else f" that match {args['match']}"
-        return f"{told_by(self.entry)} with all queues{states}{match}"
+        of_queues = "" if self.is_alone else f" with all queues{selection(self.entry.args)}"
+        return f"{told_by(self.entry)}{of_queues}"
 
 
 class Deletion(NamedTuple):
@@ -139,7 +136,7 @@ class QueuePast:
     def _change(self, entry: AuditEntry) -> _AppliedChange | None:
         """Return how a command has changed the queue, or may have; None if it has not."""
         args, effect = entry.args, entry.effect
-        if "match" not in args:
+        if args.get("match") is None:
             is_this = args.get("queue") == self._queue.queue and "after" in effect
             return _AppliedChange(effect["before"], effect["after"]) if is_this else None
         if not effect.get("changed"):

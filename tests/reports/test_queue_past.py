@@ -66,6 +66,13 @@ def test_all_queues_are_no_pattern(tmp_path: Path) -> None:
     assert told(tmp_path, "retired-by-name").endswith("UTC) with all queues.")
 
 
+def test_of_a_long_pattern_the_beginning_is_told(tmp_path: Path) -> None:
+    with opened(tmp_path) as f:
+        give(f, "retire", "alice", match=f"queues:a.test,{','.join(map('h{}.test'.format, range(999)))}")
+    text = told(tmp_path, "retired-by-name")
+    assert " that match queues:a.test,h0.test,h1.test" in text and text.endswith("….") and len(text) < 400
+
+
 @pytest.mark.parametrize(("code", "op"), COMMANDS)
 def test_the_command_that_changed_the_queue_is_told_and_no_later_one_that_found_it_so(
     tmp_path: Path, code: str, op: str
