@@ -171,14 +171,26 @@ def selected(op: str, args: _Values, effect: _Values, *, verb: str = "") -> str:
     details = f": {moved}, with {counted(effect['uris'], 'URI')}" if moved else ""
     until = f" until {format_time(args['until'])}" if op == "snooze" else ""
     of = f"{effect['changed']:,} of {counted(effect['matched'], 'queue')}{of_queues}"
-    return f"{of} {verb or ('was' if effect['changed'] == 1 else 'were')} {_DONE[op]}{until}{details}"
+    done = f"{verb or ('was' if effect['changed'] == 1 else 'were')} {_DONE[op]}{until}{details}"
+    return f"{of} {done}{still_over(effect)}"
+
+
+def still_over(effect: _Values) -> str:
+    """Return how many of the queues that `unretire` brings back do not stay, as a clause; "" if all do."""
+    over, one = effect.get("still_over", 0), "states" not in effect
+    if not over:
+        return ""
+    which = "it is" if one else "all of them are" if over == effect["changed"] > 1 else f"{counted(over, 'is', 'are')}"
+    retires = "retires" if one or which.endswith("is") else "retire"
+    return f"; {which} over a budget or quota still, and {retires} again at the next turn, with no URI tried"
 
 
 def _on_queue(op: str, verb: str) -> Callable[[_Values, _Values], str]:
     def says(args: _Values, effect: _Values) -> str:
         if "states" in effect:
             return f"{selected(op, args, effect)}."
-        return f"{verb} queue {_short(args['queue'])}: {', '.join(_changed(effect)) or 'nothing changed'}."
+        changed = ", ".join(_changed(effect)) or "nothing changed"
+        return f"{verb} queue {_short(args['queue'])}: {changed}{still_over(effect)}."
 
     return says
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.storage.records import AuditEntry
-from tests.support import on_disk, pages, post
+from tests.support import memory, on_disk, pages, post, record
 
 SYNTAX = re.compile(r"[{}\[\]]|None|True|False|[a-z]=")
 GIVEN: list[tuple[str, dict[str, Any], str]] = [
@@ -86,6 +87,30 @@ def test_what_a_dry_run_has_promised_is_told_beside_what_was_counted() -> None:
         "retired; another budget for 1 queue not retired then, a spend of 1,000 on 1 URI instead of a spend of "
         "2 on 1 URI."
     )
+
+
+@pytest.mark.parametrize(
+    ("budgeted", "told"),
+    [
+        ("ab", "2 RETIRED -> INACTIVE, with 4 URIs; all of them are over a budget or quota still, and retire again"),
+        ("a", "2 RETIRED -> INACTIVE, with 4 URIs; 1 is over a budget or quota still, and retires again"),
+    ],
+)
+def test_queues_that_do_not_stay_out_of_retirement_are_told(budgeted: str, told: str) -> None:
+    overrides = [{"match": f"queue:{one}.test", "set": {"balance_replenish_amount": 0}} for one in budgeted]
+    with memory(overrides=overrides) as f:
+        f.schedule_many(pages("ab", 2))
+        for op in "retire", "unretire":
+            f.internals.apply(Command(op, {"match": "*"}, "bob", ""))
+        assert f"{told} at the next turn, with no URI tried." in sentence(f.audit(limit=1)[0])
+        f.retire("a.test")
+        f.unretire("a.test")
+        assert sentence(f.audit(limit=1)[0]) == (
+            "Took out of retirement queue a.test: state RETIRED -> INACTIVE; it is over a budget or quota still, and "
+            "retires again at the next turn, with no URI tried."
+        )
+        f.lease(4)
+        assert record(f, "a").state == "RETIRED"
 
 
 def test_other_settings_at_an_opening_have_their_sentence(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.engine.commands.floor_preview import FloorPreview
 from budgetfrontier.engine.commands.selection import hands_out
 from budgetfrontier.engine.commands.survey import Change, QueueSums, ValueCounts, effect_of, look, unknown_of
-from budgetfrontier.rules.budgets import is_over_total, rest_of_total, total_of
+from budgetfrontier.rules.budgets import has_completed, is_over_total, rest_of_total, total_of
 from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.queue_states import ACTIVE, INELIGIBLE, RETIRED, is_revived_by_change
 from budgetfrontier.settings import plugins, windows
@@ -24,6 +24,7 @@ from budgetfrontier.settings.matching import Match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.budgets_in_force import Price, PricesOf, affordable
+from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.quota_use import QuotasInForce
 from budgetfrontier.storage.view import View
 
@@ -76,6 +77,20 @@ def _is_out(queue: QueueRecord, bounds: _Bounds, settings: QueueSettings) -> boo
     total, reached, sessions, stopped, rest = bounds
     over = is_over_total(queue.expenditure, total, reached)
     return over or not sessions or rest == -1 or (stopped and settings.force_retire)
+
+
+def test_of_retirement(view: View) -> Callable[[QueueRecord], bool]:
+    """Return the test whether a queue that holds URIs is retired on its turn, by the settings in force."""
+    in_force, grouping = view.in_force(), view.grouping()
+    side, heads = _Side(view, in_force, grouping), HeadUrls(view)
+
+    def is_retired(queue: QueueRecord) -> bool:
+        url, label = heads.subject(queue)
+        url = url or queue.last_enqueued
+        settings = in_force.for_uri(url, queue.queue, label)
+        return has_completed(queue) or _is_out(queue, side.bounds(queue, url, label, settings), settings)
+
+    return is_retired
 
 
 class _Sum(msgspec.Struct):

@@ -15,7 +15,7 @@ from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import selection
-from budgetfrontier.engine.commands.selection import SelectedQueues, count, summary
+from budgetfrontier.engine.commands.selection import SelectedQueues, count, count_still_over, summary
 from budgetfrontier.engine.commands.state_preview import NOT_PACED, look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
@@ -114,9 +114,10 @@ def step(
     found, progress.at[0] = _next(kernel, args, at, last, limit)
     changed: dict[bytes, bytes] = {}
     for queue in kernel.tables.queues.each(found):
-        before = look_at_queue(queue)
+        before, over = look_at_queue(queue), _retires_again(op, kernel, queue)
         CHANGES[op](kernel, queue, args, now)
         after = look_at_queue(queue)
+        count_still_over(progress.effect, over)
         if count(progress.effect, queue, before, after):
             changed[keys.u32.pack(queue.id)] = encode(ChangedQueue(queue.queue, before, after))
     if not args.get("for_good"):
@@ -128,9 +129,16 @@ def _change_one(op: str, kernel: Kernel, args: dict[str, Any], now: float) -> di
     queue = kernel.tables.queues.find(str(args["queue"]))
     if queue is None:
         raise FrontierError(f"there is no queue {args['queue']!r}; `queues` lists them")
-    before = look_at_queue(queue)
+    before, over = look_at_queue(queue), _retires_again(op, kernel, queue)
     CHANGES[op](kernel, queue, args, now)
-    return {"before": before, "after": look_at_queue(queue)}
+    effect = {"before": before, "after": look_at_queue(queue)}
+    count_still_over(effect, over)
+    return effect
+
+
+def _retires_again(op: str, kernel: Kernel, queue: QueueRecord) -> bool:
+    """Return whether a queue that `unretire` brings back is over budget, and retired on its turn."""
+    return op == "unretire" and queue.state is RETIRED and kernel.turns.retires_again(queue)
 
 
 def _next(kernel: Kernel, args: dict[str, Any], at: int, upto: int, limit: int) -> tuple[list[int], int]:

@@ -132,6 +132,12 @@ def count(effect: dict[str, Any], queue: QueueRecord, before: dict[str, Any], af
     return True
 
 
+def count_still_over(effect: dict[str, Any], is_over: bool) -> None:
+    """Count a queue in the effect of `unretire` if it is over a budget or quota: it is RETIRED again on its turn."""
+    if is_over:
+        effect["still_over"] = effect.get("still_over", 0) + 1
+
+
 def hands_out(queue: QueueRecord) -> bool:
     """Return whether a queue hands out its URIs, now or once its turn comes."""
     return queue.state not in (QueueState.RETIRED, QueueState.INELIGIBLE)

@@ -10,7 +10,8 @@ from math import inf
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
-from budgetfrontier.engine.commands.selection import SelectedQueues, count, hands_out, summary
+from budgetfrontier.engine.commands.preview import test_of_retirement
+from budgetfrontier.engine.commands.selection import SelectedQueues, count, count_still_over, hands_out, summary
 from budgetfrontier.engine.rollout import STEP
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
@@ -63,6 +64,11 @@ class Terms:
         """The budgets of queues by the settings in force."""
         return BudgetsInForce(self.view)
 
+    @cached_property
+    def retires(self) -> Callable[[QueueRecord], bool]:
+        """The test whether a queue that holds URIs is retired on its turn."""
+        return test_of_retirement(self.view)
+
     def settings_of(self, queue: QueueRecord) -> QueueSettings:
         """Return the settings in force for the head of a queue, or for the URL placed last if it is empty."""
         url, label = self.heads.subject(queue)
@@ -99,6 +105,7 @@ def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str,
     changed, shown = copy.copy(queue), terms.budgets.show(queue)
     _COMMANDS[op](terms, changed, args, now)
     effect = {"queue": queue.queue, "before": look_at_queue(queue), "after": look_at_queue(changed)}
+    count_still_over(effect, _retires_again(terms, op, queue, changed))
     _hold_back(effect, changed, args, handed_out=hands_out(queue))
     return effect | {name: getattr(shown, name) for name in _FIGURES}
 
@@ -110,11 +117,18 @@ def of_queues(view: View, op: str, args: dict[str, Any], now: float) -> dict[str
     effect, change, terms = summary(), _COMMANDS[op], Terms(view)
     for _, queue in SelectedQueues(args).queues(view):
         if queue is not None:
-            before, handed_out = look_at_queue(queue), hands_out(queue)
+            was, before, handed_out = copy.copy(queue), look_at_queue(queue), hands_out(queue)
             change(terms, queue, args, now)
             _hold_back(effect, queue, args, handed_out=handed_out)
             count(effect, queue, before, look_at_queue(queue))
+            count_still_over(effect, _retires_again(terms, op, was, queue))
     return effect
+
+
+def _retires_again(terms: Terms, op: str, before: QueueRecord, after: QueueRecord) -> bool:
+    """Return whether a queue that `unretire` brings back is over budget, and retired on its turn."""
+    revived = op == "unretire" and before.state is RETIRED and after.state is INACTIVE
+    return revived and terms.retires(after)
 
 
 def _hold_back(effect: dict[str, Any], queue: QueueRecord, args: dict[str, Any], *, handed_out: bool) -> None:

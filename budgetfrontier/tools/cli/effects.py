@@ -35,7 +35,7 @@ def tell_queues(op: str, args: argparse.Namespace, details: dict[str, Any], effe
 
 def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print the changes by a command to a queue."""
-    from budgetfrontier.reports.audit_sentences import waits_longer
+    from budgetfrontier.reports.audit_sentences import still_over, waits_longer
     from budgetfrontier.reports.format import clean
 
     key = clean(args.key)
@@ -51,7 +51,7 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
         return
     until = effect["after"]["wake_time"]
     wakes = f", until {format_time(until)}" if op == "snooze" else ""
-    say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
+    say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}{still_over(effect)}")
     if op == "snooze" and details["until"] <= time.time():
         note("that time is past, so that it changes nothing; `budgetfrontier wake` ends a wait")
     elif op == "snooze" and (longer := waits_longer(details, effect)):

@@ -81,6 +81,7 @@ def test_a_dry_run_shows_what_the_command_then_does_and_undo_takes_it_back(tmp_p
         entry = give(f, op, **args)
         kept = entry.effect.pop("kept")
         assert entry.effect == shown and shown["matched"] == 7 and 0 < shown["changed"] == len(shown["queues"])
+        assert shown.get("still_over", 0) == (op == "unretire"), "e.test is over its budget, a.test is not"
         assert kept["bytes"] > 0 and look(f) != before
         f.check()
         f.commit()

@@ -75,7 +75,10 @@ def test_a_dry_run_shows_the_queue_as_the_command_and_its_undo_leave_it(
     getattr(frontier, op)("a.test", **({"until": LATER} if op == "snooze" else {}))
     (entry,) = frontier.audit(limit=1)
     assert (shown["before"], shown["after"]) == (entry.effect["before"], entry.effect["after"])
-    if shown["before"] != shown["after"]:
+    assert shown.get("still_over") == entry.effect.get("still_over")
+    if op == "unretire" and entry.effect["after"]["state"] == "INACTIVE" and shown["before"]["state"] == "RETIRED":
+        assert frontier.lease(1) == [] if shown.get("still_over") else frontier.lease(1)
+    elif shown["before"] != shown["after"]:
         frontier.commit()
         shown = tried(tmp_path, lambda view: preview(view, {"id": entry.id}, START))
         frontier.undo(entry.id)

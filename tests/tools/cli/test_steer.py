@@ -150,6 +150,13 @@ def test_a_dry_run_of_one_queue_changes_nothing(job: Path, cli: Cli) -> None:
     assert look(job, "named.test").state == "RETIRED"
 
 
+def test_an_unretire_tells_of_the_queues_that_retire_again(job: Path, cli: Cli) -> None:
+    again = "over a budget or quota still, and retires again at the next turn, with no URI tried"
+    told = f"capped.test: RETIRED -> INACTIVE; it is {again}\n"
+    assert cli("unretire", job, "capped.test", "--dry-run").out == told
+    assert cli("unretire", job, "capped.test").out == told
+
+
 # -- adjust
 
 
