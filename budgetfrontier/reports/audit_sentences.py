@@ -36,6 +36,12 @@ def _uris(effect: _Values, total: int, where: str) -> str:
     return f"{counted(total, 'URI')}: {total - later:,} pending {where} {queues}, {later:,} scheduled for later"
 
 
+def left_waiting(effect: _Values) -> str:
+    """Return the end of a sentence on the URIs that an undo does not return, because their URLs wait again."""
+    waiting = effect.get("waiting", 0)
+    return f"; not {waiting:,}, whose {'URL waits' if waiting == 1 else 'URLs wait'} again" if waiting else ""
+
+
 def undone(effect: _Values) -> str:
     """Return the effect of an undo."""
     if "returned" in effect:
@@ -43,7 +49,7 @@ def undone(effect: _Values) -> str:
         if effect["command"] == "forget":
             return f"{counted(effect['returned'], 'URL')} known again"
         what = counted(effect["returned"], "dead letter") if letters else _uris(effect, effect["returned"], "to")
-        return f"returned {what}"
+        return f"returned {what}{left_waiting(effect)}"
     if "dropped" in effect:
         return f"dropped {counted(effect['dropped'], 'dead letter')}, and what was known of their URLs"
     if "left" in effect:

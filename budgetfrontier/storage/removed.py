@@ -64,10 +64,14 @@ class ChangedQueue(NamedTuple):
 
 
 class Kept(msgspec.Struct):
-    """The place of what a command has kept: the number of its blocks, and their bytes."""
+    """The place of what a command has kept: the number of its blocks, and their bytes.
+
+    `upto` is the ordinal of the last URI that came before it was kept.
+    """
 
     number: int
     bytes: int
+    upto: int = 0
 
 
 class Needed(NamedTuple):

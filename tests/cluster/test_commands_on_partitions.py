@@ -494,7 +494,7 @@ def test_urls_are_forgotten_by_the_partitions_that_have_them(cli: Cli) -> None:
     assert (code, out) == (0, "forgot 2 URLs; 1 was not known\n") and "to take it back: " in err
     (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])
     assert row["effect"] == {"forgotten": 2, "waiting": 0, "unknown": 1, "kept": {"bytes": 58}}
-    assert cli("undo", row["id"], "--dry-run")[1].endswith("\nwould return 2 URLs\n")
+    assert cli("undo", row["id"], "--dry-run")[1].endswith("\nwould make 2 URLs known again\n")
     assert cli("undo", row["id"])[1] == f"undone {row['id']}, forget: 2 URLs known again\n"
     assert cli("forget", *urls, "--dry-run")[1] == "would forget 2 URLs; 1 was not known\n"
 

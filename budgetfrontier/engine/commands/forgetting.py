@@ -98,7 +98,7 @@ def _named(
     Those that are not known, or wait, are only counted.
     """
     if progress.at[1] is None:
-        view = kernel.tables.env.view()
+        view = kernel.tables.flushed()
         progress.at[1] = sorted(_waiting(view, _recognized(view, args["uris"])))
     waiting = frozenset(progress.at[1])
     urls, at, found = kernel.tables.urls, progress.at[0], dict[bytes, UrlRow | None]()

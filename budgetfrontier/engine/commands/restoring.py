@@ -1,16 +1,17 @@
 """The undoing of `delete`, `drop` and `forget`: what they have kept returns to its tables, in steps.
 
 It makes one pass over the blocks to find queues that have changed since, and one that takes each block out and puts its
-records back: under their old keys, with their tries and costs, past `seen` and limits. Nothing is charged, and nothing
-counts as scheduled. `Progress.at` is the pass, the next block of the first one, and the last queue: its look in the
-first pass, as a deletion may have left it in a later block, its id in the second. If it fails halfway, the other blocks
-stay, so that another undo can continue it.
+records back: under their old keys, with their tries and costs, past `seen` and limits, and known again if they were
+forgotten since. In a frontier that keeps its URLs, those of URLs that came again since, and wait, are left out. Nothing
+is charged, and nothing counts as scheduled. `Progress.at` is the pass, the next block of the first one, and the last
+queue: its look in the first pass, as a deletion may have left it in a later block, its id in the second. If it fails
+halfway, the other blocks stay, so that another undo can continue it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,18 +22,24 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.url_table import Arrival
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules.duplicates import objection_to_forgetting
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.undoing import command_of
 from budgetfrontier.storage import keys, removed
+from budgetfrontier.storage.kept_places import ordinal_at
 from budgetfrontier.storage.records import AuditEntry, Progress, decode_dead, decode_future, decode_url
 from budgetfrontier.storage.removed import UNRECORDED, Block, Kept, Look, convert_kept, kept
+from budgetfrontier.storage.uri_values import decode_uri
+from budgetfrontier.storage.url_search import recognizer
 from budgetfrontier.storage.view import View
 
 CHECKING, PLACING = range(2)
 
 NAMED = 1000
 """The most queues that a dry run names; it counts them all."""
+_FORGOTTEN = (keys.SEEN,)
+_DELETED = (keys.PENDING, keys.FUTURE, keys.DEAD)
 _CHECKED = 20  # URIs that are checked in the time in which one is placed, or less
 _look: Callable[[Any], Look] = converter(Look)
 
@@ -114,7 +121,8 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
     `queues` and `changed` name at most NAMED queues, with their changes; their counts are of all. Raises
     FrontierError as the undo would. O(records kept), and a look at each queue.
     """
-    found, back = kept_by(entry, command), 0
+    found, back, waiting = kept_by(entry, command), 0, 0
+    waits = _waits_in(view, found.upto)
     names: dict[str, str] = {}
     counts = {"queues": 0, "changed": 0}
     last: Look | None = None
@@ -134,12 +142,15 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
 
     for block in removed.blocks(view, found.number):
         back += _returning(block, command)
+        waiting += waits(block)
         for look in _left(block):
             if last is not None and last.id != look.id:
                 pass_by(last)
             last = look
     pass_by(last)
-    effect: dict[str, Any] = {"command": command, "puts back": back}
+    effect: dict[str, Any] = {"command": command, "puts back": back - waiting}
+    if waiting:
+        effect["waiting"] = waiting
     effect |= {"queues_count": counts["queues"], "queues": list(names)}
     if counts["changed"]:
         changed = {name: why for name, why in names.items() if why}
@@ -149,8 +160,32 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
 
 def _returning(block: Block, command: str) -> int:
     """Return how many records of a block an undo counts: URIs and dead letters, or URLs that were forgotten."""
-    counted = (keys.SEEN,) if command == "forget" else (keys.PENDING, keys.FUTURE, keys.DEAD)
-    return len(block.records) if block.table in counted else 0
+    return len(block.records) if block.table in (_FORGOTTEN if command == "forget" else _DELETED) else 0
+
+
+def _waits_in(view: View, upto: int) -> Callable[[Block], int]:
+    """Return the function for how many URIs of a block an undo would leave out, because their URLs wait again."""
+    if not view.settings()[0].frontier.keep_urls:
+        return lambda block: 0
+    recognized = recognizer(view)
+
+    def count(block: Block) -> int:
+        names = {look.id: look.name for look in block.queues}
+        found = (recognized(decode_uri(value, names[queue_id]))[0] for queue_id, _, value in _uris_of(block))
+        values = (view.txn.get(fingerprint, db=view.db[keys.URLS]) for fingerprint in found)
+        return sum(ordinal_at(decode_url(value).place) > upto for value in values if value is not None)
+
+    return count
+
+
+def _uris_of(block: Block) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield the URIs of a block, which has none unless they were deleted: queue, rank and value."""
+    for key, value in block.records:
+        if block.table == keys.PENDING:
+            yield keys.u32.unpack(key[:4])[0], key[4:], value
+        elif block.table == keys.FUTURE:
+            row = decode_future(value)
+            yield row.queue, row.rank, row.value
 
 
 def change_since(queue: QueueRecord, look: Look) -> str:
@@ -165,66 +200,84 @@ def change_since(queue: QueueRecord, look: Look) -> str:
     return ""
 
 
+class _Returning(NamedTuple):
+    """A record that is put back. `queue` is 0 if it is of none; `fingerprint` is that of a URI, b"" of all others."""
+
+    table: str
+    queue: int
+    key: bytes
+    value: bytes
+    fingerprint: bytes
+    precedence: int | None
+
+
 def _place(kernel: Kernel, admitter: Admitter, blocks: list[Block], progress: Progress, now: float) -> None:
     """Put the records of blocks back. Policies are asked before anything changes."""
-    queues, asked = kernel.tables.queues, kernel.returns.asked_precedence
     kernel.tables.pending.settle()
-    found: list[tuple[str, int, bytes, bytes, int | None]] = []
-    for block in blocks:
-        ids = {look.id: queues.find_or_create(look.name).id for look in block.queues}
-        for key, value in block.records:
-            if block.table == keys.PENDING:
-                queue_id = ids[keys.u32.unpack(key[:4])[0]]
-                found.append((block.table, queue_id, key[4:], value, asked(queue_id, value)))
-            elif block.table == keys.FUTURE:
-                found.append((block.table, ids[decode_future(value).queue], key, value, None))
-            elif block.table == keys.URLS:
-                found.append((block.table, ids[decode_url(value).queue], key, value, None))
-            else:
-                found.append((block.table, 0, key, value, None))
-    for table, queue_id, key, value, precedence in found:
-        if table == keys.SEEN:
-            if value != UNRECORDED:
-                admitter.know(key)
-        else:
-            _put_back(kernel, table, queue_id, key, value, precedence, now)
-        if table == keys.PENDING and queue_id != progress.at[2]:
-            progress.at[2] = queue_id
-            progress.effect["queues"] += 1
-        if table == keys.FUTURE:
-            progress.effect["later"] = progress.effect.get("later", 0) + 1
-        if table == keys.DEAD and progress.effect["command"] == "drop" and not decode_dead(value).prerequisite:
+    effect, urls, upto = progress.effect, kernel.tables.urls, convert_kept(progress.effect["source"]).upto
+    for one in [each for block in blocks for each in _read(kernel, admitter, block)]:
+        row = urls.find(one.fingerprint) if one.fingerprint and urls is not None else None
+        if row is not None and ordinal_at(row.place) > upto:  # it waits again
+            effect["waiting"] = effect.get("waiting", 0) + 1
+            continue
+        _put_back(kernel, admitter, one, now)
+        effect["returned"] += one.table in (_FORGOTTEN if effect["command"] == "forget" else _DELETED)
+        if one.table == keys.PENDING and one.queue != progress.at[2]:
+            progress.at[2] = one.queue
+            effect["queues"] += 1
+        if one.table == keys.FUTURE:
+            effect["later"] = effect.get("later", 0) + 1
+        if one.table == keys.DEAD and effect["command"] == "drop" and not decode_dead(one.value).prerequisite:
             kernel.counters.dropped -= kernel.counters.dropped > 0  # after a repair, it may not be counted
-    progress.effect["returned"] += sum(_returning(block, progress.effect["command"]) for block in blocks)
 
 
-def _put_back(
-    kernel: Kernel, table: str, queue_id: int, key: bytes, value: bytes, precedence: int | None, now: float
-) -> None:
-    tables = kernel.tables
-    if table == keys.DEAD:
+def _read(kernel: Kernel, admitter: Admitter, block: Block) -> Iterator[_Returning]:
+    """Yield the records of a block, on the queues that are there now. Raises PolicyError."""
+    queues, asked = kernel.tables.queues, kernel.returns.asked_precedence
+    ids = {look.id: queues.find_or_create(look.name).id for look in block.queues}
+    names = {look.id: look.name for look in block.queues}
+    if block.table not in (keys.PENDING, keys.FUTURE):
+        for key, value in block.records:
+            queue = ids[decode_url(value).queue] if block.table == keys.URLS else 0
+            yield _Returning(block.table, queue, key, value, b"", None)
+        return
+    for (key, value), (queue_id, rank, uri) in zip(block.records, _uris_of(block), strict=True):
+        fingerprint = admitter.fingerprint(decode_uri(uri, names[queue_id]))
+        if block.table == keys.FUTURE:
+            yield _Returning(block.table, ids[queue_id], key, value, fingerprint, None)
+        else:
+            yield _Returning(block.table, ids[queue_id], rank, value, fingerprint, asked(ids[queue_id], value))
+
+
+def _put_back(kernel: Kernel, admitter: Admitter, one: _Returning, now: float) -> None:
+    tables, key, value = kernel.tables, one.key, one.value
+    if one.table == keys.SEEN:
+        if value != UNRECORDED:
+            admitter.know(key)
+    elif one.table == keys.DEAD:
         tables.dead_letters.put_back(key, value)
-        return
-    if table == keys.URLS:
+    elif one.table == keys.URLS:
         if tables.urls is not None:
-            tables.urls.put_back(key, decode_url(value), queue_id)
-        return
-    queue = tables.queues.get(queue_id)
-    if table == keys.FUTURE:
-        row = decode_future(value)
-        _uncount(kernel, row.rank)
-        row.queue = queue_id
+            tables.urls.put_back(key, decode_url(value), one.queue)
+    elif one.table == keys.FUTURE:
+        queue, row = tables.queues.get(one.queue), decode_future(value)
+        _count_again(kernel, admitter, row.rank, one.fingerprint)
+        row.queue = one.queue
         tables.future.put_back(queue, key, row)
         tables.seeds.moved(row.rank[0], row.value, queue.queue, SeedFate.WAITING, now)
+    else:
+        queue = tables.queues.get(one.queue)
+        _count_again(kernel, admitter, key, one.fingerprint)
+        enqueued, last = queue.enqueued, queue.last_enqueued
+        kernel.returns.place(queue, key, value, one.precedence, now, Arrival.RETURNED)
+        queue.enqueued = enqueued  # it was counted when it came
+        queue.last_enqueued = last or queue.last_enqueued  # it is at its old place: another may have been placed last
+
+
+def _count_again(kernel: Kernel, admitter: Admitter, rank: bytes, fingerprint: bytes) -> None:
+    """Count a URI as deleted no more, which it may not be after a repair, and as known; a prerequisite is neither."""
+    if rank[0] == Directive.HIGHEST:
         return
-    _uncount(kernel, key)
-    enqueued, last = queue.enqueued, queue.last_enqueued
-    kernel.returns.place(queue, key, value, precedence, now, Arrival.RETURNED)
-    queue.enqueued = enqueued  # it was counted when it came
-    queue.last_enqueued = last or queue.last_enqueued  # it is at its old place: another one may have been placed last
-
-
-def _uncount(kernel: Kernel, rank: bytes) -> None:
-    """Count a URI as deleted no more; after a repair, it may not be counted."""
-    if rank[0] != Directive.HIGHEST and kernel.counters.deleted:
-        kernel.counters.deleted -= 1
+    kernel.counters.deleted -= kernel.counters.deleted > 0
+    if not objection_to_forgetting(kernel.tables.in_force.frontier.duplicates):
+        admitter.know(fingerprint)

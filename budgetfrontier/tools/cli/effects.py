@@ -113,6 +113,7 @@ def _tell_left(effect: dict[str, Any]) -> None:
 
 def tell_undo_preview(effect: dict[str, Any]) -> None:
     """Print the effect that an undo would have."""
+    from budgetfrontier.reports.audit_sentences import left_waiting
     from budgetfrontier.reports.format import clean, counted
     from budgetfrontier.tools.cli.adjustments import named_keys
 
@@ -121,7 +122,8 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
         noun = {"delete": "URI", "forget": "URL"}.get(effect["command"], "dead letter")
         what = counted(effect["puts back"], noun)
         where = "" if noun != "URI" else f" to {named_keys(effect['queues_count'], effect['queues'])}"
-        say(f"would return {what}{where}")
+        would = f"would make {what} known again" if noun == "URL" else f"would return {what}{where}"
+        say(f"{would}{left_waiting(effect)}")
         if effect.get("changed_count"):
             say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")
     elif "left" in effect:

@@ -11,10 +11,11 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.commands import restoring, runner
+from budgetfrontier.engine.commands import restoring, runner, undo_checks
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.remote import describe_progress
 from budgetfrontier.errors import FrontierError, PolicyError
+from budgetfrontier.reports.audit_sentences import undone
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.reader import Reader
 from tests.support import START, crawl, crawl_state, on_disk, pages, post, record, state
@@ -308,4 +309,43 @@ def test_what_is_deleted_counts_until_it_is_back_and_never_below_nothing(tmp_pat
         f._guard.kernel.counters.deleted = 1  # as a repair leaves it that has lost the totals
         f.undo(last(f))
         assert f.summary().deleted == 0
+        f.check()
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_waits_again_stays_as_it_is_where_urls_are_kept(tmp_path: Path, force: bool) -> None:
+    """Each URL waits once: `import --force` and links have brought some of them again."""
+    with on_disk(tmp_path, hold_queues=True, keep_urls=True) as f:
+        f.schedule_many(pages("a", 6))
+        f.schedule(CrawlUri("https://a.test/later", not_before=START + 9))
+        f.delete(queue="a.test", pattern="/([1-4]|later)$")
+        again = [{"url": f"https://a.test/{path}", "force": True} for path in ("1", "later")]
+        f.internals.apply(Command("schedule", {"uris": again, "in_place": True}, "me", ""))
+        foreseen = undo_checks.preview(f._guard.tables.flushed(), {"id": 1, "force": force}, START)
+        assert (foreseen["puts back"], foreseen["waiting"]) == (3, 2)
+        f.undo(1, force=force)
+        effect = f.audit(limit=1)[0].effect
+        assert (effect["returned"], effect["waiting"]) == (3, 2)
+        assert undone(effect) == "returned 3 URIs to 1 queue; not 2, whose URLs wait again"
+        assert f.summary().deleted == 2, "they stay deleted, and were scheduled once more"
+        f.check()
+        assert record(f, "a").queued + f.summary().future == 7
+
+
+@pytest.mark.parametrize("keep_urls", [False, True])
+def test_what_was_forgotten_since_is_known_once_it_waits_again(tmp_path: Path, keep_urls: bool) -> None:
+    with on_disk(tmp_path, hold_queues=True, keep_urls=keep_urls) as f:
+        f.schedule_many(pages("a", 3))
+        f.schedule(CrawlUri("https://a.test/later", not_before=START + 9))
+        f.schedule(CrawlUri("https://a.test/robots.txt", directive=Directive.HIGHEST, force=True))
+        seen = f.summary().seen
+        f.delete(queue="a.test")
+        urls = [f"https://a.test/{path}" for path in ("0", "2", "later")]
+        f.internals.apply(Command("forget", {"uris": urls}, "me", ""))
+        assert f.summary().seen == seen - 3
+        f.undo(1)
+        assert f.summary().seen == seen, "a robots.txt is not recorded as seen"
+        assert f.schedule_many(urls).duplicate == 3
+        f.undo(2)
+        assert f.summary().seen == seen
         f.check()
