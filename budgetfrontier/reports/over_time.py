@@ -257,9 +257,12 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR,
     `standstill` is why nothing ends at present: then its end has no time yet.
     """
     first = forecasts.binding(found)
+    unscanned = any(one.bound == forecasts.QUEUES for one in found)
     if first is None:
         begins = {"unknown": "When the crawl ends is not known", "over": "The crawl has ended"}
         begin = begins.get(found[0].sure, "No end is in sight")
+        if unscanned and found[0].sure not in begins:
+            begin = "When the crawl ends is not known before its queues are scanned; by its rate, no end is in sight"
         return f"{begin}: {found[0].why}."
     if not first.seconds:
         return (
@@ -271,7 +274,8 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR,
     last = "hour" if length == HOUR else describe_duration(length)
     how = f"({first.sure}), by {first.bound}: {first.why}"
     closed = any(forecast.bound == forecasts.WINDOWS for forecast in found)
-    more = " Not all hours in which crawl windows are closed are counted." if closed else ""
+    more = " Budgets and politeness are not known yet." if unscanned else ""
+    more += " Not all hours in which crawl windows are closed are counted." if closed else ""
     if standstill:
         return f"{standstill.capitalize()}. Once it goes on as it last ran, it ends after {when} {how}.{more}"
     return f"While it runs as it does now, as seen in the last {last}, the crawl ends in {when} {how}.{more}"
@@ -297,6 +301,7 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
         if settings.max_delay < delay:
             delay = settings.max_delay
         delay = delay / at_once if at_once > 1 else forecasts.least_delay(queue, delay)
+        delay = max(delay, settings.min_interval if queue.interval is None else queue.interval)
         begins = max(queue.wake_time, rests_until, 0.0 if queue.queued else soonest)
         if settings.windows:
             begins = max(begins, hours.opens_at(settings.windows, at))

@@ -17,6 +17,8 @@ from budgetfrontier.rules.wake_times import Waits
 
 WINDOWS = "windows"
 """The bound of crawl windows, of which no forecast is made."""
+QUEUES = "queues"
+"""The bound of budgets and politeness, of which no forecast is made before all queues were looked at."""
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""
 CHANGED = 1.5
@@ -223,13 +225,16 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
     """Yield when each bound would end the crawl.
 
     `last` has the recent rates, `waiting` counts the URIs queued or scheduled for later, `limits` has the limits of the
-    crawl by name. If `holds` is None (not known yet), budgets and politeness have no forecast.
+    crawl by name. If `holds` is None (not known yet), QUEUES is the bound in the place of budgets and politeness.
     """
     if not lasts(last.seconds):
         last = last._replace(rates={})
     rates = last.rates
     yield _by_rate(last, waiting, 0 if holds is None else holds.over_quota)
-    if holds is not None:
+    if holds is None:
+        why = "budgets and politeness are known once the queues are scanned"
+        yield Forecast(QUEUES, None, None, None, "unknown", why)
+    else:
         if holds.unlimited:
             why = f"{holds.unlimited:,} URIs are in queues without a total budget"
             yield Forecast("budgets", None, None, None, "exact", why)

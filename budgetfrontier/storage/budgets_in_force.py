@@ -17,7 +17,13 @@ from budgetfrontier.storage.view import View
 
 _OF_BUDGETS = frozenset(("queue_total_budget", "retire_when", "balance_replenish_amount"))
 _OF_DELAYS = frozenset(
-    ("politeness.min_delay", "politeness.max_delay", "politeness.per_queue_concurrency", windows.NAME)
+    (
+        "politeness.min_delay",
+        "politeness.max_delay",
+        "politeness.min_interval",
+        "politeness.per_queue_concurrency",
+        windows.NAME,
+    )
 )
 _PRICED = 100_000  # URIs of one queue that are added up
 

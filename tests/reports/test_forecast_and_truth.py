@@ -11,6 +11,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Lease
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.forecasts import Forecast, binding
 from budgetfrontier.storage.reader import Reader
@@ -32,6 +33,8 @@ class Crawl(NamedTuple):
     """The limit max_uris."""
     at_once: int = 100
     """The most leases in a second."""
+    paced: str = ""
+    """The queue to which `set-queue` gives an interval of 900 s."""
 
 
 def succeed(frontier: Frontier, lease: Lease) -> None:
@@ -56,6 +59,17 @@ CRAWLS = {
     ),
     "politeness with a Crawl-delay": Crawl(
         {"a.test": 100, "slow.test": 40}, polite(3), with_crawl_delay, 30, "politeness"
+    ),
+    "the interval of the settings": Crawl(
+        {"a.test": 40, "b.test": 5}, {"politeness": {"min_interval": 60, "min_delay": 0}}, succeed, 30, "politeness"
+    ),
+    "intervals of queues": Crawl(
+        {"a.test": 100, "slow.test": 20},
+        polite(3) | {"keep_urls": True},
+        succeed,
+        30,
+        "politeness",
+        paced="slow.test",
     ),
     "a rate that has fallen": Crawl(
         {f"{n}.test": 20 for n in range(50)} | {"last.test": 500}, polite(10), succeed, 1200, "rate"
@@ -95,6 +109,8 @@ def test_what_was_forecast_comes(name: str, tmp_path: Path) -> None:
     settings = {"frontier": crawl.frontier, "limits": {"max_uris": crawl.most if crawl.most < 1 << 30 else 0}}
     with Frontier.open(tmp_path, Settings.from_dict(settings), clock=clock) as frontier:
         frontier.schedule_many(CrawlUri(f"http://{key}/{n}") for key, urls in crawl.queues.items() for n in range(urls))
+        if crawl.paced:
+            frontier.internals.apply(Command("set_queue", {"queue": crawl.paced, "interval": 900.0}, "somebody", ""))
         drive(frontier, clock, crawl, START + crawl.asked_at)
         frontier.commit()
         asked, found = clock.time(), forecasts(tmp_path, clock.time())

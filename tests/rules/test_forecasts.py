@@ -153,7 +153,7 @@ def test_a_limit_is_used_up_at_the_rate_of_its_figure() -> None:
 
 
 def test_what_queues_hold_may_not_be_known_yet() -> None:
-    assert {found.bound for found in forecasts(an_hour(), waiting=5, holds=None, limits={})} == {"rate"}
+    assert {found.bound for found in forecasts(an_hour(), waiting=5, holds=None, limits={})} == {"rate", "queues"}
 
 
 def test_the_bound_that_comes_first_binds() -> None:
