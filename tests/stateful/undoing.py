@@ -8,7 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatch
 from typing import Any
 
-from tests.stateful.model import EXHAUSTED, INACTIVE, READY, RETIRED, SNOOZED, Look, Model, Uri
+from tests.stateful.model import EXHAUSTED, INACTIVE, READY, RETIRED, SNOOZED, Adjustment, Look, Model, Uri
 
 PAUSED = ("PAUSING", "PAUSED")
 
@@ -76,7 +76,7 @@ def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) 
         return False
     changed = [*restore, *(one for one in model.adjustments if one.id in remove)]
     since = any(
-        one.id > number and one.sheet == other.sheet and one.names & other.names and _may_meet(one.match, other.match)
+        one.id > number and one.sheet == other.sheet and one.names & other.names and _may_meet(one, other)
         for one in model.adjustments
         for other in changed
     )
@@ -90,12 +90,15 @@ def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) 
     return True
 
 
-def _may_meet(one: str, other: str) -> bool:
-    """Whether some queue may be matched by both. Only those that are given by their keys are told apart."""
-    if one.startswith("sheet:") or other.startswith("sheet:"):
-        return one == other
-    keys = one.removeprefix("queue:"), other.removeprefix("queue:")
-    if one in keys or other in keys:
+def _may_meet(one: Adjustment, other: Adjustment) -> bool:
+    """Whether some queue may be matched by both. Only those that are given by their keys are told apart.
+
+    What a sheet sets, and each pattern that it is associated with, stands alone.
+    """
+    if one.sheet:
+        return one.match == other.match
+    keys = one.match.removeprefix("queue:"), other.match.removeprefix("queue:")
+    if one.match in keys or other.match in keys:
         return True
     return fnmatch(*keys) or fnmatch(*keys[::-1])
 

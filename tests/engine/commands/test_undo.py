@@ -266,3 +266,17 @@ def test_what_cannot_be_undone_says_why() -> None:
         ]:
             with pytest.raises(FrontierError, match=why):
                 f.undo(number)
+
+
+def test_what_a_sheet_is_associated_with_is_undone_pattern_by_pattern() -> None:
+    """Each association stands alone, although both patterns may match the same queue."""
+    with memory() as f:
+        f.schedule_many(pages("A", 2))
+        f.adjust(match="sheet:small", queue_total_budget=9)
+        f.adjust(match="host:a.test", sheet="small")
+        f.adjust(match="surt:(test,a,", sheet="small")
+        f.undo(2)
+        assert [number for number, *_ in in_force(f)] == [1, 3] and record(f, "A").total_budget == 9
+        f.adjust(match="surt:(test,a,", without_sheet="small")
+        with pytest.raises(FrontierError, match="replaced"):
+            f.undo(3)
