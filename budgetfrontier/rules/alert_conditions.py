@@ -35,8 +35,8 @@ class CrawlSample(msgspec.Struct, array_like=True):
     working: bool
     tried: int
     """The attempts that have ended."""
-    buried: int
-    """The URIs that have become dead letters."""
+    dead: int
+    """The URIs that are dead letters, robots.txt files and other prerequisites aside."""
     free: dict[str, int]
     """The free bytes of each disk that it writes to, by a folder on it."""
 
@@ -143,7 +143,7 @@ def sample(seen: Observed) -> CrawlSample:
     tried = totals.succeeded + totals.failed + totals.retried + totals.given_up + totals.disregarded
     runs = process.alive and may_crawl(process.program) and totals.state is CrawlState.RUNNING
     working = runs and seen.verdict.slug not in _RESTS
-    return CrawlSample(seen.standing.now, working, tried, totals.buried, dict(seen.free))
+    return CrawlSample(seen.standing.now, working, tried, totals.dead - totals.dead_prerequisites, dict(seen.free))
 
 
 def lacks_past(samples: Sequence[CrawlSample], now: float) -> bool:
@@ -297,11 +297,11 @@ def _disk_full_within(
 def _dead_letters(limit: int | None, samples: Sequence[CrawlSample], *, raised: bool) -> _FoundCondition | None:
     if limit is None or not samples:
         return None
-    first = next(one for one in samples if samples[-1].time - one.time <= HOUR * _MORE_ROOM)
-    new = samples[-1].buried - first.buried
+    since = [one for one in samples if samples[-1].time - one.time <= HOUR * _MORE_ROOM]
+    new = samples[-1].dead - min(one.dead for one in since)  # those replayed or dropped meanwhile are none now
     if new < limit * (_LESS if raised else 1):
         return None
-    took = say_duration(max(samples[-1].time - first.time, 1.0))
+    took = say_duration(max(samples[-1].time - since[0].time, 1.0))
     return _FoundCondition("warn", f"{counted(new, 'URI has', 'URIs have')} become dead letters within {took}.")
 
 

@@ -113,8 +113,8 @@ def test_a_process_that_does_nothing() -> None:
     assert one.text == f"The process of the crawl has not used the frontier for 30s. {seen.verdict.text}"
 
 
-def at(seconds: float, *, working: bool = True, tried: int = 4, buried: int = 0, free: int = 100 * GIB) -> CrawlSample:
-    return CrawlSample(NOW + seconds, working, tried, buried, {"/job": free})
+def at(seconds: float, *, working: bool = True, tried: int = 4, dead: int = 0, free: int = 100 * GIB) -> CrawlSample:
+    return CrawlSample(NOW + seconds, working, tried, dead, {"/job": free})
 
 
 def test_a_crawl_that_starves() -> None:
@@ -156,11 +156,16 @@ def test_a_disk_that_is_soon_full() -> None:
 
 def test_dead_letters_that_surge() -> None:
     settings = replace(QUIET, dead_letters=100)
-    assert held(settings, observed(buried=300), at(-3600, buried=200)) == ["dead_letters"]
-    assert held(settings, observed(buried=299), at(-3600, buried=200)) == []
-    assert held(settings, observed(buried=299), at(-3600, buried=200), before=("dead_letters",)) == ["dead_letters"]
-    assert held(settings, observed(buried=300), at(-9000, buried=0), at(-60, buried=290)) == []
-    assert held(settings, observed(buried=300)) == []  # no earlier look: they may be old
+    assert held(settings, observed(dead=300), at(-3600, dead=200)) == ["dead_letters"]
+    assert held(settings, observed(dead=299), at(-3600, dead=200)) == []
+    assert held(settings, observed(dead=299), at(-3600, dead=200), before=("dead_letters",)) == ["dead_letters"]
+    assert held(settings, observed(dead=300), at(-9000, dead=0), at(-60, dead=290)) == []
+    assert held(settings, observed(dead=300)) == []  # no earlier look: they may be old
+    files = observed(dead=300, dead_prerequisites=150)
+    assert held(settings, files, at(-3600, dead=51)) == [], "a robots.txt is no page"
+    assert held(settings, files, at(-3600, dead=50)) == ["dead_letters"]
+    assert held(settings, observed(dead=9), at(-3600, dead=0), at(-60, dead=300), before=("dead_letters",)) == []
+    assert held(settings, observed(dead=110), at(-3600, dead=300), at(-60, dead=10)) == ["dead_letters"], "replayed"
 
 
 def test_a_queue_that_takes_the_most() -> None:

@@ -304,13 +304,13 @@ def _hands_out(operator: CrawlOperator, key: str) -> bool:
 
 def _past(operator: CrawlOperator, settings: Settings, state: AlertState, standing: Standing) -> Sequence[CrawlSample]:
     """Return samples of the last hour if nobody has looked in it, so that its dead letters count."""
-    now, buried = standing.now, standing.totals.buried
+    now, dead = standing.now, standing.totals.dead - standing.totals.dead_prerequisites
     if settings.alerts.dead_letters is None or not alert_conditions.lacks_past(state.samples, now):
         return ()
     happened, times = operator.between(now - HOUR, now), [now - HOUR + part * _PAST_EVERY for part in range(_PARTS)]
     since = [happened(when, now).rates for when in times]
     counts = [round(rates["buried"].count) if rates else 0 for rates in since]
-    return [CrawlSample(when, False, 0, buried - count, {}) for when, count in zip(times, counts, strict=True)]
+    return [CrawlSample(when, False, 0, max(dead - count, 0), {}) for when, count in zip(times, counts, strict=True)]
 
 
 def _note_conditions(state: AlertState, settings: AlertSettings, seen: Observed | Unanswered) -> list[AlertChange]:
