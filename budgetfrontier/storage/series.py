@@ -75,6 +75,9 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     answers_4xx: Number = 0
     answers_5xx: Number = 0
     unanswered: Number = 0
+    deleted: Number = 0
+    dropped: Number = 0
+    dead_prerequisites: Number = 0
 
 
 _STATES = {
