@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
 from itertools import chain
+from math import ceil
 from operator import attrgetter, itemgetter
 from typing import Protocol
 
@@ -13,9 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from budgetfrontier.core.model import Run
+from budgetfrontier.core.units import describe_duration
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.format import called, figure
 from budgetfrontier.reports.over_time import Between
-from budgetfrontier.rules.rates import Rate
+from budgetfrontier.rules.rates import Rate, lasts
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_answers
 from budgetfrontier.storage.series import Busiest
@@ -171,8 +174,18 @@ def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:
 def _told(totals: Mapping[str, Rate]) -> str:
     if not totals:
         return "nothing is known of its time"
-    told = (f"{name} {totals[name].count:,.0f}" for name in ("fetched", "spent", "failed", "bytes", *_ANSWERS))
-    return f"{', '.join(told)}; {totals['fetched'].per_hour:,.0f} fetched an hour"
+    names = ("fetched", "spent", "failed", "bytes", *_ANSWERS)
+    told = ", ".join(f"{called(name)} {figure(name, totals[name].count)}" for name in names)
+    rate = f"{totals['fetched'].per_hour:,.0f} fetched an hour"
+    return f"{told}; {too_short(totals) or rate}"
+
+
+def too_short(totals: Mapping[str, Rate]) -> str:
+    """Return that rates are of too short a time, as a clause with it; "" if they are not, or all are 0."""
+    most = max(totals.values(), key=attrgetter("count"), default=None)  # counts are rounded
+    if most is None or most.count <= 0 or lasts(seconds := most.count / most.per_hour * 3600):
+        return ""
+    return f"it ran for {describe_duration(ceil(seconds))}, too short for a rate an hour"
 
 
 _SAME_HOUR = (

@@ -55,12 +55,27 @@ def test_two_jobs_are_compared_host_by_host(jobs: tuple[Path, Path], cli: Cli) -
 
 def test_text_and_json_have_the_totals(jobs: tuple[Path, Path], cli: Cli) -> None:
     told = cli("compare", *jobs).out.splitlines()
-    assert told[0].startswith(f"{jobs[0]}: fetched 15, spent 15, failed 0, bytes 1,500, answers_4xx 0, answers_5xx 0")
-    assert told[1].startswith(f"{jobs[1]}: fetched 25, spent 25, failed 20, bytes 2,500, answers_4xx 0, answers_5xx 20")
+    assert told[0].startswith(f"{jobs[0]}: fetched 15, spent 15, failed 0, bytes 1.5 KiB, answers 4xx 0, answers 5xx 0")
+    assert told[1].startswith(
+        f"{jobs[1]}: fetched 25, spent 25, failed 20, bytes 2.4 KiB, answers 4xx 0, answers 5xx 20"
+    )
     assert told[2] == "queues fetched from: 2 only in the first, 1 only in the second, 2 in both"
     found = json.loads(cli("compare", *jobs, "--format", "json").out)
     assert found["totals"][1]["answers_5xx"]["count"] == 20
     assert found["rows"][0]["second"]["fetched"] == 20
+
+
+def test_a_rate_of_some_seconds_is_not_told(jobs: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - HOUR)
+    with Frontier.open(tmp_path / "short" / "frontier", Settings.from_dict(SETTINGS), clock=clock) as frontier:
+        frontier.schedule_many(f"http://a.test/{n}" for n in range(5))
+        frontier.commit()
+        for lease in frontier.lease(5):
+            frontier.finish(lease, size=100)
+        clock.advance(8)
+    told = cli("compare", jobs[0], tmp_path / "short").out.splitlines()
+    assert told[0].endswith(" fetched an hour")
+    assert "; it ran for 8s, too short for a rate an hour" in told[1] and "an hour," not in told[1]
 
 
 def test_two_runs_of_a_job_are_compared(jobs: tuple[Path, Path], cli: Cli) -> None:

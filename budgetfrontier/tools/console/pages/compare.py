@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.reports.crawl_comparison import MEASURES, ComparedQueue, Comparison, NoSuchRun, compared_runs
+from budgetfrontier.reports.crawl_comparison import (
+    MEASURES,
+    ComparedQueue,
+    Comparison,
+    NoSuchRun,
+    compared_runs,
+    too_short,
+)
 from budgetfrontier.rules.rates import FIGURES
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.made_by_commands import from_command
@@ -45,6 +52,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "untold": found.untold if found else "",
         "compared": found is not None,
         "totals": _totals(found) if found else [],
+        "short": [(name, too_short(one)) for name, one in zip(names, found.totals, strict=True)] if found else [],
         "rows": [_row(job, one, shown, by) for one in found.rows if one.difference(by)] if found else [],
         "most": max((abs(one.difference(by)) for one in found.rows), default=0) if found else 0,
     }
