@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.core.units import format_time
+from budgetfrontier.core.units import format_time, write_duration
 from budgetfrontier.core.vocabulary import ROW_FIELDS
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say
@@ -66,7 +66,7 @@ def write_queue(
         for place, item in items
     ]
     row = report_row(record)
-    names = ("future", "out", "penalties", "by_name", "failure", "failed_at")
+    names = ("future", "out", "penalties", "by_name", "failure", "failed_at", "interval", "max_completed", "completed")
     more = {name: getattr(record, name) for name in names}
     shared = {} if group is None else {name: getattr(group, name) for name in group.__struct_fields__}
     if args.format == "json":
@@ -83,6 +83,10 @@ def write_queue(
             if name == "wake_time" and value <= time.time():
                 value = 0.0  # it waits for nothing
             shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value
+            if name == "interval":
+                shown = "of the settings" if value is None else write_duration(value)
+            elif name == "max_completed":
+                shown = value or "none"
             text = "-" if shown is None else clean(str(shown)) or "-"
             print(f"{name + ':':25} {text if layout.width is None else shortened(text, layout.width - 26)}")
         if pending:

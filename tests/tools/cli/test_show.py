@@ -173,6 +173,17 @@ def test_queue_shows_one_queue_and_what_is_next_in_it(job: Path, cli: Cli) -> No
     assert line["queue"] == "capped.test"
 
 
+def test_queue_shows_the_interval_and_the_limit_of_its_own(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"keep_urls": True}})) as frontier:
+        frontier.schedule_many(f"http://{host}.test/" for host in "ab")
+        frontier.set_queue("a.test", interval=5400, max_completed=3)
+    own, plain = (" ".join(cli("queue", tmp_path, f"{host}.test").out.split()) for host in "ab")
+    assert "interval: 1h30m max_completed: 3 completed: 0" in own
+    assert "interval: of the settings max_completed: none completed: 0" in plain
+    shown = json.loads(cli("queue", tmp_path, "a.test", "--format", "json").out)
+    assert (shown["interval"], shown["max_completed"], shown["completed"]) == (5400.0, 3, 0)
+
+
 @pytest.mark.parametrize("command", ["queue", "explain", "retire", "unretire", "snooze", "wake"])
 def test_a_queue_that_has_a_port_is_suggested(tmp_path: Path, cli: Cli, command: str) -> None:
     job = tmp_path / "job"

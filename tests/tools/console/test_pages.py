@@ -371,6 +371,17 @@ def test_a_queue_is_shown_with_the_use_of_its_quotas(tmp_path: Path) -> None:
     assert "<dt>quota of its queue, bytes</dt><dd>250 of 1,000" in text
 
 
+def test_a_queue_shows_the_interval_and_the_limit_of_its_own(tmp_path: Path) -> None:
+    job = tmp_path / "paced"
+    with Frontier.open(job / "frontier", {"frontier": {"keep_urls": True}}) as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/"])
+        frontier.set_queue("a.test", interval=5400, max_completed=3)
+    text = " ".join(get(job, "/queue/a.test")[1].split())
+    assert "<dt>interval of its own</dt><dd>1h30m between two leases, at least</dd>" in text
+    assert "<dt>completed URLs</dt><dd>0 of 3, its limit" in text
+    assert "interval of its own" not in get(job, "/queue/b.test")[1]
+
+
 def test_sheets_and_seeds_with_settings_are_sources_of_values(tmp_path: Path) -> None:
     job = tmp_path / "sheets"
     settings = {

@@ -41,7 +41,10 @@ from budgetfrontier.tools.console.rendering import as_sentence
 
 
 class QueueItem(msgspec.Struct, kw_only=True):
-    """A queue. Times are epoch seconds, 0 for never; a `total_budget` of -1 is none."""
+    """A queue. Times are epoch seconds, 0 for never; a `total_budget` of -1 is none.
+
+    `interval` (seconds; null: that of the settings) and `max_completed` (0: no limit) are those of `set-queue`.
+    """
 
     queue: str
     state: QueueState
@@ -68,6 +71,9 @@ class QueueItem(msgspec.Struct, kw_only=True):
     by_name: bool
     failure: str
     failed_at: float
+    interval: float | None
+    max_completed: int
+    completed: int
 
 
 class QueuesParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
