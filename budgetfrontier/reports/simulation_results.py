@@ -13,6 +13,7 @@ NO_SIMULATION = (
     "--config FILE with the configuration of its workers"
 )
 _HEADS = ("today's settings", "proposed")
+_ALIKE = 1.1  # times as long: ends of draws that hardly differ
 _HANGS = 0.5  # the part of its time after which a simulation that hangs on few hosts has fetched nearly all
 _COUNTS = (
     ("fetches", "fetches"),
@@ -65,10 +66,7 @@ def doubts(found: Sequence[Simulated]) -> list[str]:
         if len(one.draws) == 1:
             sentences.append(f"{whose}, it was simulated once: how much is chance does not show.")
         else:
-            sentences.append(
-                f"{whose}, the {len(one.draws)} draws end after {_ends(one)}: chance makes no more difference than "
-                "that, as far as so few tell."
-            )
+            sentences.append(f"{whose}, the {len(one.draws)} draws end after {_ends(one)}: {_by_chance(one)}.")
         if one.unsure:
             sentences.append(
                 f"{whose}, {percent(_unsure(one))} of the fetches are of hosts of which fewer than {FEW} attempts had "
@@ -80,6 +78,16 @@ def doubts(found: Sequence[Simulated]) -> list[str]:
                 "rest ends hangs on a few hosts."
             )
     return [*sentences, *filter(None, (new_hosts(found),))]
+
+
+def _by_chance(one: Simulated) -> str:
+    """Return how much is chance, by the first and the last end of all draws."""
+    ends = sorted(seconds for seconds, _ in one.draws)
+    if ends[-1] <= _ALIKE * ends[0]:
+        return "chance makes hardly a difference, as far as so few tell"
+    if not ends[0]:
+        return "chance decides"
+    return f"the last takes {ends[-1] / ends[0]:.1f} times as long as the first, by chance, and others may differ more"
 
 
 def new_hosts(found: Sequence[Simulated]) -> str:

@@ -33,7 +33,13 @@ def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None
     plain = simulated((3600, 10), (7200, 12))
     unsure = simulated((36_000, 10), unsure=5, most_after=600.0, elsewhere=0.25)
     first, *others = doubts([plain, unsure])
-    assert first.startswith("With today's settings, the 2 draws end after 1h to 2h: ")
+    assert first == (
+        "With today's settings, the 2 draws end after 1h to 2h: the last takes 2.0 times as long as the first, by "
+        "chance, and others may differ more."
+    )
+    [alike] = doubts([simulated((3600, 10), (3660, 12))])
+    assert alike.endswith("1h to 1h1m: chance makes hardly a difference, as far as so few tell.")
+    assert doubts([simulated((0, 10), (3660, 12))])[0].endswith(": chance decides.")
     assert [one.partition(", ")[2].partition(":")[0] for one in others] == [
         "it was simulated once",
         "50% of the fetches are of hosts of which fewer than 10 attempts had ended before",
