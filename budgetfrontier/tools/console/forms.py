@@ -313,7 +313,7 @@ def _simulate(form: Form) -> dict[str, Any]:
         match or "*",
         _settings(form),
         until=until or "finish",
-        fetchers=query.number("fetchers", 0, most=100_000) or None,
+        fetchers=query.number("fetchers", 1, least=1, most=100_000) if form.get("fetchers") else None,
         most=query.number("most", MOST_FETCHES, least=1, most=MOST_FETCHES),
         seed=query.number("seed", 0, most=(1 << 53) - 1),
     ).args

@@ -719,6 +719,7 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
         ({"match": "domain:capped.test"}, "it is for `set`"),
         ({"until": "soon"}, "until: expected a duration"),
         ({"most": "0"}, "most is a whole number from 1"),
+        ({"fetchers": "0"}, "fetchers is a whole number from 1"),
         ({"step": "apply", "args": "{}"}, "changes nothing"),
         ({"set": "cost_policy=os:system"}, "module:name"),
     ],
