@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli.common import ClusterUrl, Command, job_operator
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
-    from budgetfrontier.reports.operators import CrawlOperator
+    from budgetfrontier.reports.operators import AuditRow, CrawlOperator
 
 
 @contextmanager
 def noting_continued(operator: CrawlOperator) -> Iterator[list[int | str]]:
     """Print what the commands of the `with` block had to go on with first, which a process that ended has left.
 
-    The block appends the ids of its own audit entries; those before the first of them are printed.
+    The block appends the ids of its own audit entries; those before the first of them are printed. If it is refused,
+    the one that was in progress is, which comes first.
     """
     begun = operator.in_progress()
     newest = next((row.id for row in operator.audit(count=1).rows), 0) if begun else 0
     own: list[int | str] = []
-    yield own
-    if not begun:
-        return
+    try:
+        yield own
+    except FrontierError:
+        if begun:
+            _note_continued([*takewhile(lambda row: row.id != newest, operator.audit().rows)][-1:])
+        raise
+    if begun:
+        since = [*takewhile(lambda row: row.id != newest, operator.audit().rows)][::-1]
+        _note_continued(takewhile(lambda row: row.id not in own[:1], since))
+
+
+def _note_continued(rows: Iterable[AuditRow]) -> None:
     from budgetfrontier.reports.audit_sentences import sentence
 
-    since = [*takewhile(lambda row: row.id != newest, operator.audit().rows)][::-1]
-    for row in takewhile(lambda row: row.id not in own[:1], since):
+    for row in rows:
         back = f" `{row.inverse}` takes that back." if row.inverse else ""
         note(f"first went on with {row.id}, {row.entry.command} by {row.entry.who}: {sentence(row.entry)}{back}")
 
@@ -44,9 +54,10 @@ def on_crawl(run: Callable[[argparse.Namespace, CrawlOperator], int | None]) -> 
 
             return clusters.run(args, run)
         with job_operator(args) as operator:
-            code = run(args, operator)
-            if begun := operator.in_progress():
-                note(f"{begun}; what is printed here is without the rest of it")
-            return code
+            try:
+                return run(args, operator)
+            finally:
+                if begun := operator.in_progress():
+                    note(f"{begun}; what is printed here is without the rest of it")
 
     return command

@@ -580,7 +580,8 @@ def test_a_command_behind_one_that_takes_long_is_in_progress(busy: Path, cli: Cl
     assert (answer.code, answer.out) == (0, "")
     assert "delete by alice is in progress" in answer.err
     assert "your command comes after it" in answer.err and "`budgetfrontier audit JOB`" in answer.err
-    assert "delete by alice is in progress" in cli("audit", busy).err
+    for given in (["audit", busy], ["removed", busy], ["undo", busy, 99, "--dry-run"]):
+        assert "delete by alice is in progress" in cli(*given).err, given
 
 
 def test_adjust_knows_a_glob_without_its_kind(job: Path, cli: Cli) -> None:
@@ -915,6 +916,8 @@ def test_a_dry_run_knows_the_same_undo_in_progress(tmp_path: Path, cli: Cli, mon
     assert dry.code == 1 and "1, retire, is being undone: that is in progress" in dry.err, dry
     told = cli("undo", tmp_path, 1)
     assert told.code == 1 and "1, retire, is undone already" in told.err
+    assert re.search(r"first went on with 2, undo by \S+: Undid retire of entry 1", told.err), told
+    assert told.err.count("first went on with") == 1, told
 
 
 def test_an_import_of_dead_letters_is_undone_and_its_undo_too(job: Path, cli: Cli) -> None:
