@@ -61,14 +61,9 @@ def aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
 
 def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
     """Return the differences between a queue now and after a command, in the fields that `aspect` compares."""
-    differences = []
     if command in RETIRING:
-        if (found["state"] == RETIRED) != (after["state"] == RETIRED):
-            differences.append(f"it is {found['state']}, and was {after['state']}")
-        if found["by_name"] != after["by_name"]:
-            words = {True: "retired by name", False: "not retired by name"}
-            differences.append(f"it is {words[found['by_name']]}, and was {words[after['by_name']]}")
-        return differences
+        same = aspect(found, command) == aspect(after, command)
+        return [] if same else [f"it is {_state(found)}, and was {_state(after)}"]
     if command in PACING:
         names = {"interval": "interval", "max_completed": "limit of completed URLs"}
         return [
@@ -76,12 +71,18 @@ def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> l
             for name, words in names.items()
             if found[name] != after[name]
         ]
+    differences = []
     if found["block"] != after["block"]:
         differences.append(f"it is blocked {_until(found['block'])}, and was blocked {_until(after['block'])}")
     rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
     if command == "wake" and rests != rested:
         differences.append(f"it rests {_until(rests)}, and did {_until(rested)}")
     return differences
+
+
+def _state(look: dict[str, Any]) -> str:
+    """Return the state of a queue, and whether its operator has retired it."""
+    return f"{look['state']} by name" if look["by_name"] else str(look["state"])
 
 
 def _shown(value: float | None) -> str:
