@@ -49,8 +49,8 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
         )
         say(f"{key}: {'; '.join(told)}")
         return
-    until = effect["after"]["wake_time"]
-    wakes = f", until {format_time(until)}" if op == "snooze" else ""
+    until, block = effect["after"]["wake_time"], effect["before"].get("block", 0.0)
+    wakes = f", until {format_time(until)}" if op == "snooze" else ", blocked no more" if op == "wake" and block else ""
     say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}{still_over(effect)}")
     if op == "snooze" and details["until"] <= time.time():
         note("that time is past, so that it changes nothing; `budgetfrontier wake` ends a wait")

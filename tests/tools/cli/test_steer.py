@@ -421,7 +421,8 @@ def test_snooze_and_wake(job: Path, cli: Cli) -> None:
     assert look(job, "snoozed.test").wake_time == 1_927_861_506.0
     assert cli("snooze", job, "snoozed.test", "--until", "1950000000").code == 0
     assert look(job, "snoozed.test").wake_time == 1_950_000_000.0
-    assert cli("wake", job, "snoozed.test").code == 0
+    answer = cli("wake", job, "snoozed.test")
+    assert answer.code == 0 and answer.out.endswith(", blocked no more\n")
     until(lambda: look(job, "snoozed.test").wake_time < 1_950_000_000.0)
 
 
@@ -432,7 +433,8 @@ def test_a_snooze_that_shortens_nothing_says_so(stopped: Path, cli: Cli) -> None
     assert answer.err.startswith("it waits until 2031-10-17T10:40:00Z already: a snooze shortens no wait; ")
     told = cli("audit", stopped).out
     assert "which changed nothing: it waits until 2031-10-17T10:40:00Z already." in told
-    assert cli("wake", stopped, "snoozed.test").code == 0
+    assert cli("wake", stopped, "snoozed.test").out.endswith(", blocked no more\n")
+    assert "blocked" not in cli("wake", stopped, "snoozed.test").out
     assert cli("snooze", stopped, "snoozed.test", "--until", "1940000000").err == ""
 
 
