@@ -59,7 +59,7 @@ def simulate(
     remove_abandoned()
     where = place(size, len(questions), memory=asked.memory)
     say(
-        f"copying {format_size(size)} to {where.folder}, which has {format_size(where.free)}; up to "
+        f"simulated on a copy of {format_size(size)} in {where.folder}, which has {format_size(where.free)}; up to "
         f"{format_size(where.needed)} may be needed"
     )
     drawn = []

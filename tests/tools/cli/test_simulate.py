@@ -60,7 +60,7 @@ def test_the_table_has_both_beside_each_other(stopped: Path, cli: Cli) -> None:
     assert ["ends", "of", "3", "draws"] in [line.split()[:4] for line in lines]
     assert lines[-1].startswith("New hosts are not simulated: ")
     assert ["retired", "queues", "2", "3"] in [line.split() for line in lines]
-    assert "copying" in answer.err and str(copies.MEMORY) in answer.err
+    assert "simulated on a copy of " in answer.err and str(copies.MEMORY) in answer.err
 
 
 def test_a_pattern_that_matches_no_queue_is_said(stopped: Path, cli: Cli) -> None:
