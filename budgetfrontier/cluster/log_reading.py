@@ -116,7 +116,8 @@ def gap(place: LogPlace, position: int, first: int) -> str:
         f"{_named(place)}: its copy needs the entries from offset {position} on, and the first that the log still has "
         f"is {first}. Those between are missing, so that nothing was applied. A worker that has such a copy takes the "
         f"partition over; else give `cluster.snapshots` a store with a snapshot of it at {first} or later, or this "
-        f"worker a folder with such a copy. Workers delete only what a snapshot has: look whether the topic "
+        f"worker a folder with such a copy; a store that did not answer is asked again. Workers delete only what a "
+        "snapshot has: look whether the topic "
         f"{place.crawl}-log has retention.ms or retention.bytes, and set them to -1"
     )
 

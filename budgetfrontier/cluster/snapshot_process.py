@@ -80,16 +80,17 @@ def take(job: SnapshotTask) -> Taken:
     try:
         _check_room(Path(job.frontier))
         make_folder(making)
-        position = _copy(Path(job.frontier), making / "frontier")
-        stored = newest_first(store.names(folder_of(job.crawl, job.partition)), job.crawl, job.partition)
+        place = _copy(Path(job.frontier), making / "frontier")
+        names = store.names(folder_of(job.crawl, job.partition))
+        stored = newest_first(names, job.crawl, job.partition, place.log)
         size = 0
-        if not stored or stored[0].position < position:
+        if not stored or stored[0].position < place.position:
             _check(making / "frontier", Path(job.frontier))
             snapshot_archive.pack(making / "frontier", making / "file")
             size = (making / "file").stat().st_size
-            name = name_of(job.crawl, job.partition, position)
+            name = name_of(job.crawl, job.partition, place.position, place.log)
             store.put(name, making / "file")
-            stored.insert(0, Snapshot(job.partition, position, name))
+            stored.insert(0, Snapshot(job.partition, place.position, name))
         kept = job.settings.snapshots_kept
         for old in stored[kept:]:
             store.remove(old.name)
@@ -107,15 +108,15 @@ def _check(copy: Path, frontier: Path) -> None:
         raise SnapshotError(f"a copy of {frontier}, which is not damaged itself, was: look at the disk: {e}") from e
 
 
-def _copy(frontier: Path, copy: Path) -> int:
-    """Copy a partition; return the position of the copy."""
+def _copy(frontier: Path, copy: Path) -> LogPlace:
+    """Copy a partition; return the place of the copy in its log."""
     with Reader(frontier) as reader:
         reader.backup(copy)
     with Reader(copy) as reader:
         row = reader.row(meta.PLACE)
     if row is None:
         raise SnapshotError(f"{frontier} is no partition")
-    return state.decode(row, LogPlace).position
+    return state.decode(row, LogPlace)
 
 
 def _check_room(frontier: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -72,8 +73,11 @@ def set_aside(folder: Path, error: CorruptFrontier) -> None:
 class Restorer:
     """Brings the newest snapshot to a worker that has no later copy of a partition."""
 
-    def __init__(self, store: SnapshotStore, crawl: str, partitions: int) -> None:
-        self._store, self._crawl, self._partitions = store, crawl, partitions
+    def __init__(
+        self, store: SnapshotStore, crawl: str, partitions: int, *, log_id: Callable[[], str] | None = None
+    ) -> None:
+        """Restore from a store. `log_id()` returns the identity of the logs, whose snapshots alone count; None: all."""
+        self._store, self._crawl, self._partitions, self._log_id = store, crawl, partitions, log_id
 
     def __repr__(self) -> str:
         return f"<Restorer of {self._crawl!r} from {self._store!r}>"
@@ -97,7 +101,8 @@ class Restorer:
 
     def _restore(self, partition: int, folder: Path, position: int) -> None:
         names = self._store.names(folder_of(self._crawl, partition))
-        for snapshot in newest_first(names, self._crawl, partition):
+        log_id = None if self._log_id is None else self._log_id()
+        for snapshot in newest_first(names, self._crawl, partition, log_id):
             if snapshot.position <= position:
                 break
             if self._fetched(snapshot, folder):

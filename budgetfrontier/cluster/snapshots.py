@@ -17,7 +17,7 @@ from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage.lmdb_env import sync_folder
 
 try:
-    from obstore.exceptions import BaseError
+    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
     from obstore.store import LocalStore, from_url
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
@@ -25,6 +25,8 @@ except ModuleNotFoundError as error:
 PART: Final = 8 << 20
 """Bytes of a stored file that are moved by one call."""
 _CRAWL: Final = re.compile(r"[A-Za-z0-9._-]+")
+_URL_SAFE: Final = str.maketrans("+/", "-_", "=")
+_REFUSALS: Final = (FileNotFoundError, PermissionError, PermissionDeniedError, UnauthenticatedError, ValueError)
 _ERRORS: Final = (BaseError, OSError, ValueError)
 """Errors that obstore raises: those of a missing file are of the standard library."""
 
@@ -33,6 +35,10 @@ _T = TypeVar("_T")
 
 class SnapshotError(FrontierError):
     """A snapshot cannot be stored, listed or fetched."""
+
+
+class StoreAway(SnapshotError):
+    """The store does not answer, or not well: it may do so later."""
 
 
 class DamagedSnapshot(SnapshotError):
@@ -56,23 +62,30 @@ def folder_of(crawl: str, partition: int) -> str:
     return f"{crawl}-{partition:04}"
 
 
-def name_of(crawl: str, partition: int, position: int) -> str:
-    """Return the name of a snapshot.
+def name_of(crawl: str, partition: int, position: int, log: str = "") -> str:
+    """Return the name of a snapshot of a copy of a log, whose identity is in it, if the log has one.
 
-    >>> name_of("news", 7, 1234)
-    'news-0007/00000000000000001234.snapshot'
+    >>> name_of("news", 7, 1234, "Fb0lNWW8SSqhy1o4qqgrGQ")
+    'news-0007/00000000000000001234-Fb0lNWW8SSqhy1o4qqgrGQ.snapshot'
     """
-    return f"{folder_of(crawl, partition)}/{position:020}.snapshot"
+    return f"{folder_of(crawl, partition)}/{position:020}{log and f'-{_in_name(log)}'}.snapshot"
 
 
-def newest_first(names: Iterable[str], crawl: str, partition: int) -> list[Snapshot]:
-    """Return the snapshots of a partition among names, which may be of anything."""
-    form = re.compile(re.escape(folder_of(crawl, partition)) + r"/([0-9]{20})\.snapshot", re.ASCII)
-    found = {name: int(match[1]) for name in names if (match := form.fullmatch(name))}
-    return [
-        Snapshot(partition, position, name)
-        for name, position in sorted(found.items(), key=lambda item: item[1], reverse=True)
-    ]
+def newest_first(names: Iterable[str], crawl: str, partition: int, log: str | None = None) -> list[Snapshot]:
+    """Return the snapshots of a partition among names, which may be of anything: those of a log; None: of all logs.
+
+    A position in one log says nothing of another, such as that of a topic that was deleted and made anew.
+    """
+    wanted = None if log is None else _in_name(log)
+    form = re.compile(re.escape(folder_of(crawl, partition)) + r"/([0-9]{20})(?:-([\w-]+))?\.snapshot", re.ASCII)
+    matches = [match for name in names if (match := form.fullmatch(name)) and wanted in (None, match[2] or "")]
+    found = [Snapshot(partition, int(match[1]), match[0]) for match in matches]
+    return sorted(found, key=lambda one: one.position, reverse=True)
+
+
+def _in_name(log: str) -> str:
+    """Return the identity of a log, Base64 of Kafka's, without what a name cannot have."""
+    return log.translate(_URL_SAFE)
 
 
 def check_name(crawl: str) -> None:
@@ -150,9 +163,11 @@ class SnapshotStore:
         try:
             return asyncio.run(_within(seconds, call, self._opened()))
         except TimeoutError as e:
-            raise SnapshotError(f"{what}: {self._url} has not answered in {seconds:g} s") from e
+            raise StoreAway(f"{what}: {self._url} has not answered in {seconds:g} s") from e
+        except _REFUSALS as e:
+            raise SnapshotError(f"{what} in {self._url}: {_said(e)}") from e
         except _ERRORS as e:
-            raise SnapshotError(f"{what} in {self._url}: {_first_line(e)}") from e
+            raise StoreAway(f"{what} in {self._url}: {_said(e)}") from e
 
     def _opened(self) -> Any:
         """Return the client. A folder is looked for each time: a mount that is missing must not be written to."""
@@ -186,6 +201,8 @@ async def _within(seconds: float, call: Callable[[Any], Awaitable[_T]], store: A
     return await asyncio.wait_for(call(store), seconds)
 
 
-def _first_line(error: Exception) -> str:
-    """Return what has happened, without the structures of the library that follow."""
-    return str(error).partition("\n")[0]
+def _said(error: Exception) -> str:
+    """Return what has happened, without the structures of the library and the page of the server that follow."""
+    text = str(error)
+    code = re.search(r"<Code>(\w+)</Code>", text)
+    return text.partition("\n")[0].partition(": <?xml")[0] + (f" ({code[1]})" if code else "")

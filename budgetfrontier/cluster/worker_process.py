@@ -14,7 +14,7 @@ from budgetfrontier.cluster import snapshot_taking
 from budgetfrontier.cluster.kafka import KafkaDirectory, Place
 from budgetfrontier.cluster.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshot_taking import Taker
-from budgetfrontier.cluster.snapshots import SnapshotStore, check_name, folder_of, store_of
+from budgetfrontier.cluster.snapshots import SnapshotStore, StoreAway, check_name, folder_of, store_of
 from budgetfrontier.cluster.summaries import SummaryPublisher
 from budgetfrontier.cluster.topics import log_identity, prepare
 from budgetfrontier.cluster.worker import ClusterWorker
@@ -59,11 +59,12 @@ def work(
     snapshot_taking.clear_up(folder)
     options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "lz4", **where.options}
     bus, directory = connect(where.brokers, options), KafkaDirectory(where)
+    log_id = log_identity(bus, settings.crawl)
     worker = ClusterWorker(
         bus, directory, settings, folder, partitions=cluster.partitions, address=advertise or listen,
-        restore=None if store is None else Restorer(store, settings.crawl, cluster.partitions),
+        restore=None if store is None else Restorer(store, settings.crawl, cluster.partitions, log_id=log_id),
         snapshots=None if store is None else Taker(settings.crawl, cluster),
-        log_id=log_identity(bus, settings.crawl),
+        log_id=log_id,
         delete_before=partial(bus.delete_before, f"{settings.crawl}-log"),
     )  # fmt: skip
     crawls = WorkerCrawls(worker)
@@ -146,9 +147,12 @@ def _check(settings: Settings, listen: str, advertise: str | None) -> None:
 
 
 def _checked_store(crawl: str, cluster: ClusterSettings) -> SnapshotStore | None:
-    """Return the store of snapshots, which has answered. Raises FrontierError."""
+    """Return the store of snapshots. Raises FrontierError if it refuses; one that is away is waited for later."""
     store = store_of(cluster)
     if store is not None:
         check_name(crawl)
-        store.names(folder_of(crawl, 0))
+        try:
+            store.names(folder_of(crawl, 0))
+        except StoreAway as e:
+            log.warning("%s; partitions without a copy here wait for it", e, extra={"event": "store_away"})
     return store

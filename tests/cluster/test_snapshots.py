@@ -24,6 +24,7 @@ from budgetfrontier.cluster.snapshots import (
     DamagedSnapshot,
     SnapshotError,
     SnapshotStore,
+    StoreAway,
     name_of,
     newest_first,
     store_of,
@@ -251,11 +252,41 @@ def test_a_store_that_does_not_answer_is_an_error_only_if_it_is_needed(
                 restore(0, tmp_path / "two")
 
 
+@pytest.mark.parametrize("settings", ["s3"], indirect=True)
+def test_the_code_of_an_error_of_a_store_is_told_and_not_the_page_that_has_it(settings: ClusterSettings) -> None:
+    with pytest.raises(SnapshotError, match=r"cannot be listed in s3://none/x: .*404.*NoSuchBucket") as refused:
+        SnapshotStore("s3://none/x", timeout=10.0).names("test-0000")
+    assert "<?xml" not in str(refused.value)
+
+
 def test_a_store_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # which takes connections, and says nothing
         use_s3(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(SnapshotError, match="test-0000 cannot be listed"):
+        with pytest.raises(StoreAway, match="test-0000 cannot be listed"):
             SnapshotStore("s3://bucket", timeout=0.2).names("test-0000")
+
+
+def test_snapshots_of_another_log_are_neither_restored_nor_counted(tmp_path: Path) -> None:
+    """A position in the log of a topic that was deleted and made anew says nothing of the one before."""
+    (tmp_path / "store").mkdir()
+    settings = ClusterSettings(snapshots=(tmp_path / "store").as_uri())
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        owner.schedule("https://a.test/")
+        mine = snapshot(owner, settings)
+    (tmp_path / "file").write_bytes(b"of another log, and later")
+    for log in ("", "before"):
+        other = name_of(CRAWL, 0, 10_000, log) if log else name_of(CRAWL, 1, 10_000)
+        store(settings).put(other, tmp_path / "file")
+    assert [one.position for one in newest_first(store(settings).names(f"{CRAWL}-0000"), CRAWL, 0, "")] == [
+        mine.position
+    ]
+    with closing(Owner(tmp_path / "one", owner.log)) as again:
+        again.schedule("https://b.test/")
+        taken = snapshot(again, settings)
+    assert taken.size and taken.oldest == mine.position < taken.position < 10_000
+    Restorer(store(settings), CRAWL, PARTITIONS, log_id=str)(0, tmp_path / "two")
+    state = state_in(tmp_path / "two" / "frontier")
+    assert state is not None and state.position == taken.position
 
 
 def test_a_bit_that_has_changed_anywhere_in_a_snapshot_is_noticed(tmp_path: Path) -> None:
