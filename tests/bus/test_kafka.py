@@ -292,7 +292,7 @@ def test_a_partition_that_is_revoked_during_a_poll_is_gone_with_what_was_receive
     class Message:
         def __init__(self, partition: int, offset: int) -> None:
             self.partition, self.offset = (lambda: partition), (lambda: offset)
-            self.error, self.value = (lambda: None), (lambda: b"x")
+            self.error, self.value, self.timestamp = (lambda: None), (lambda: b"x"), (lambda: (2, 1000))
 
     class Client:
         """What librdkafka does: it calls back while it is polled."""
@@ -318,5 +318,5 @@ def test_a_partition_that_is_revoked_during_a_poll_is_gone_with_what_was_receive
     consumer._consumer = Client()
     consumer._assigned(consumer._consumer, [TopicPartition("s", 1), TopicPartition("s", 7)])
     found = consumer.poll()
-    assert [(one.partition, one.offset) for one in found] == [(1, 20), (1, 21)]
+    assert [(one.partition, one.offset, one.time) for one in found] == [(1, 20, 1.0), (1, 21, 1.0)]
     assert consumer.partitions == {1}

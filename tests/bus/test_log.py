@@ -49,7 +49,7 @@ class Groups(RuleBasedStateMachine):
         _, fetched = self.broker.perform(Fetch(STREAM, group, name, (), known, count, 0.0, SESSION), self.now)
         assert len(fetched.messages) <= count
         owned = dict(fetched.owned)
-        for partition, offset, data in fetched.messages:
+        for partition, offset, data, _ in fetched.messages:
             generation, position = owned[partition]
             assert offset == position, "in order, and none left out"
             assert data == self.sent[partition][offset - self.first]
