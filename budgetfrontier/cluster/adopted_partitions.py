@@ -87,9 +87,9 @@ class AdoptingConsumer:
 
 
 class Adoption:
-    """A worker's part in it: what it lacks it searches for, and what it has it offers (`copy_offers`).
+    """Searches for copies that this worker lacks, and offers those that it has, by the rules of `copy_offers`.
 
-    A thread reads and writes what workers say, until it is closed: a broker may be slow to answer.
+    A thread reads and publishes notices until it is closed, since a broker may be slow to answer.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Adoption:
         self._log_id, self._folder = log_id, folder
         self._offers = CopyOffers(worker)
         self._found: Collection[CopyNotice] | None = None
-        """The words of workers that no step has looked at yet."""
+        """The notices that were read last, until a step has looked at them."""
         self._said: SimpleQueue[CopyNotice] = SimpleQueue()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._main, name="copies", daemon=True)

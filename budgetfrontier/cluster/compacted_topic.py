@@ -34,7 +34,7 @@ def end_of_log(event: Any) -> int | None:
 
 
 class CompactedTopic:
-    """A topic with one partition. Each call to `read` yields what has come since the last one. Not for two threads."""
+    """A topic with one partition. `read` yields the records since the last call. Not for several threads at a time."""
 
     def __init__(self, topic: str, bus: KafkaBus, settings: Mapping[str, Any], *, creates: bool) -> None:
         """Prepare for a topic; `creates`: make it unless it is there."""

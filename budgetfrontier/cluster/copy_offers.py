@@ -73,9 +73,9 @@ class CopyOffers:
         found: Iterable[CopyNotice],
         position: Callable[[int], int | None],
     ) -> tuple[list[CopyNotice], list[int]]:
-        """Return what is to be said, and the partitions that this worker is to take. Called every few seconds.
+        """Return the notices to publish, and the partitions that this worker adopts. Called every few seconds.
 
-        `lacking` are partitions without a copy here that this worker was given, `found` all that was said last by each;
+        `lacking` are partitions that this worker was given without a copy here, `found` the last notices of all;
         `position(partition)` is that of a copy here that fits, None if there is none.
         """
         self._hear(now, found)

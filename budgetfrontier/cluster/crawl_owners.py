@@ -100,7 +100,7 @@ class CrawlOwners:
         *,
         lists: bool = False,
     ) -> dict[int, _T]:
-        """Return the answers of owners by partition, or what the summaries say of those that do not answer at once.
+        """Return the answers of owners by partition; of those that do not answer at once, the values in summaries.
 
         One whose summary is older than `GONE` counts as missing nevertheless. Ages are by the broker's clock and that
         of this machine; with `lists`, they are those of the aggregates. Takes a second at the most, if all partitions

@@ -1,4 +1,4 @@
-"""The replies of a partition's owner, which are held until what they say is in its log, and counts."""
+"""The replies of a partition's owner, held until its log has the changes that they report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from budgetfrontier.server.tasks import Done
 class HeldReplies:
     """Replies in the order of their calls. A reply without changes of its own waits for those before it.
 
-    For the frontier is ahead of its log: another worker's claim may void what it has applied, and what it has said.
+    The frontier is ahead of its log: the claim of another worker may make void changes that were applied already.
     """
 
     def __init__(self) -> None:
@@ -34,6 +34,6 @@ class HeldReplies:
             done(reply, error)
 
     def refuse(self, error: BaseException) -> None:
-        """Raise an error in all calls whose replies are held: what they have done is dropped."""
+        """Answer all calls whose replies are held with an error; their changes are dropped."""
         while self._replies:
             self._replies.popleft()[1](None, error)

@@ -18,7 +18,7 @@ class Outgoing(NamedTuple):
 
 
 class MessageForwarding:
-    """The messages of the changes that an owner reads in its log, in order, whoever has made them.
+    """Sends the messages among the changes that an owner reads in its log, in order, also those of earlier owners.
 
     A place of the log is not passed before its messages are in the others' logs: the next owner sends them again, with
     the same origins, so that they are heard once.
@@ -55,7 +55,7 @@ class MessageForwarding:
         self._outgoing.clear()
 
     def confirm(self, ticket: int) -> None:
-        """Take note that what was sent is in the others' logs, up to a ticket."""
+        """Take note that the messages sent up to a ticket are in the logs of the other partitions."""
         while self._unconfirmed and self._unconfirmed[0][0] <= ticket:
             self._unconfirmed.popleft()
 

@@ -27,8 +27,9 @@ PART: Final = 8 << 20
 _CRAWL: Final = re.compile(r"[A-Za-z0-9._-]+")
 _URL_SAFE: Final = str.maketrans("+/", "-_", "=")
 _REFUSALS: Final = (FileNotFoundError, PermissionError, PermissionDeniedError, UnauthenticatedError, ValueError)
-_ERRORS: Final = (BaseError, OSError, ValueError)
-"""Errors that obstore raises: those of a missing file are of the standard library."""
+"""Errors that obstore raises for what a repetition would not help; some are of the standard library."""
+_ERRORS: Final = (BaseError, OSError)
+"""Other errors that obstore raises."""
 
 _T = TypeVar("_T")
 

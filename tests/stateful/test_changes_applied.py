@@ -21,7 +21,7 @@ from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys, meta, table_changes
 from budgetfrontier.storage.environment import Environment
 from tests.examples import few
-from tests.stateful.model_settings import GROUPS, settings_of
+from tests.stateful.model_settings import GROUPS
 from tests.stateful.test_machine import FrontierMachine, small_steps, values
 from tests.support import kernel
 
@@ -105,13 +105,7 @@ class OwnerMachine(FrontierMachine):
         self.copy.commit()
         self.copy.close()
         self.model.crash(keep_leases=True)
-        if changed and any(self.options[name] != value for name, value in changed.items()):
-            self.options = self.options | changed
-            self.model.options = dict(self.options)
-            self.model.settings_changed()
-            self.model.commit()
-        self.frontier = self.open(settings_of(self.options) if changed else None)
-        self.finishes = self.model.counts["finishes"]
+        self.open_again(changed)
 
     def teardown(self) -> None:
         if hasattr(self, "copy"):

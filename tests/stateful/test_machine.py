@@ -839,6 +839,11 @@ class FrontierMachine(RuleBasedStateMachine):
             return
         self.model.close()
         self.frontier.close()
+        self.open_again(changed)
+        self.look_at_disk()
+
+    def open_again(self, changed: dict[str, Any] | None) -> None:
+        """Open the frontier that was closed, with other settings if some have changed."""
         if changed and any(self.options[name] != value for name, value in changed.items()):
             self.options = self.options | changed
             self.model.options = dict(self.options)
@@ -846,7 +851,6 @@ class FrontierMachine(RuleBasedStateMachine):
             self.model.commit()
         self.frontier = self.open(settings_of(self.options) if changed else None)
         self.finishes = self.model.counts["finishes"]
-        self.look_at_disk()
 
     @rule(keep_leases=booleans, really=rarely)
     def crash_and_reopen(self, keep_leases: bool, really: bool) -> None:

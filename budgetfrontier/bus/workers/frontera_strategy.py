@@ -190,7 +190,7 @@ class Backend:
 
 
 class _ScheduledStream:
-    """The stream to which strategies send what they schedule."""
+    """Collects the requests that a strategy schedules, as scores."""
 
     def __init__(self, scores: list[Score]) -> None:
         self._scores = scores
