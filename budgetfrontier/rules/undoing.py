@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules.wake_times import Waits
+
 ADJUSTING = frozenset(("adjust", "withdraw"))
 RETIRING = frozenset(("retire", "unretire"))
 WAITING = frozenset(("snooze", "wake"))
@@ -35,4 +38,26 @@ def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> boo
         return False
     if about in ADJUSTING:
         return True
-    return about in RETIRING | WAITING | PACING | PAUSING and effect.get("before") != effect.get("after")
+    before, after = effect.get("before"), effect.get("after")
+    if about in PAUSING:
+        return bool(before != after)
+    return before is not None and about in RETIRING | WAITING | PACING and has_changed(before, after, about)
+
+
+def has_changed(before: dict[str, Any], after: dict[str, Any] | None, command: str) -> bool:
+    """Return whether a command has changed anything of a queue that its undo restores; both looks are the audit's."""
+    return after is not None and _restored(before, command) != _restored(after, command)
+
+
+def aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
+    """Return the part of a queue's look that a command, or its undo, has set: a block leaves the rests under it."""
+    return _restored(look, command)[:1] if command == "snooze" else _restored(look, command)
+
+
+def _restored(look: dict[str, Any], command: str) -> tuple[Any, ...]:
+    """Return the part of a queue's look that the undo of a command restores."""
+    if command in RETIRING:
+        return look["state"] == RETIRED, look["by_name"]
+    if command in PACING:
+        return look["interval"], look["max_completed"]
+    return look["block"], Waits.told(look).unblocked

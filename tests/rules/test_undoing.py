@@ -8,7 +8,17 @@ import pytest
 
 from budgetfrontier.rules.undoing import can_be_undone
 
-CHANGED = {"before": {"state": "READY"}, "after": {"state": "RETIRED"}}
+LOOK = {
+    "state": "READY",
+    "by_name": False,
+    "wake_time": 20.0,
+    "block": 0,
+    "delayed": 10.0,
+    "rest": 20.0,
+    "interval": None,
+    "max_completed": 0,
+}
+CHANGED = {"before": LOOK, "after": LOOK | {"state": "RETIRED", "wake_time": 30.0, "block": 30.0, "interval": 5.0}}
 KEPT = {"deleted": 3, "kept": {"file": 1, "bytes": 99}}
 
 
@@ -17,7 +27,9 @@ KEPT = {"deleted": 3, "kept": {"file": 1, "bytes": 99}}
     [
         ("adjust", {}, True),
         ("retire", CHANGED, True),
-        ("retire", {"before": 1, "after": 1}, False),
+        ("retire", {"before": LOOK, "after": LOOK}, False),
+        ("wake", {"before": LOOK, "after": LOOK | {"state": "SNOOZED", "delayed": 20.0}}, False),
+        ("snooze", {"before": LOOK, "after": LOOK | {"rest": 21.0, "wake_time": 21.0}}, True),
         ("undo", CHANGED | {"command": "retire"}, True),
         ("undo", {"command": "delete", "returned": 3}, False),
         ("delete", KEPT, True),
@@ -40,9 +52,8 @@ def test_what_was_refused_has_done_nothing_but_for_a_deletion_halfway() -> None:
 @pytest.mark.parametrize("command", ["retire", "unretire", "snooze", "wake", "set_queue", "pause", "resume"])
 def test_what_changed_a_queue_or_the_crawl_can_be_undone(command: str) -> None:
     assert can_be_undone(command, CHANGED, refused=False)
-    assert not can_be_undone(command, {"before": 1, "after": 1}, refused=False)
+    assert not can_be_undone(command, {"before": LOOK, "after": LOOK}, refused=False)
     assert not can_be_undone(command, {}, refused=False)
-    assert can_be_undone(command, {"before": None, "after": 1}, refused=False)
 
 
 def test_dead_letters_that_were_added_can_be_taken_back_even_if_it_was_refused() -> None:

@@ -7,6 +7,8 @@ import re
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -35,7 +37,7 @@ from budgetfrontier.storage.records import decode_group, decode_url
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.examples import few
-from tests.stateful.model import ASSOCIATIONS, PLAIN, PRELOADED, UNCOUNTED, Model, Seed
+from tests.stateful.model import ASSOCIATIONS, OPTIONS, PLAIN, PRELOADED, UNCOUNTED, Model, Seed
 from tests.stateful.model_settings import GROUPS, settings_of
 from tests.stateful.undoing import discard, kept, undo
 from tests.support import kernel
@@ -1082,6 +1084,17 @@ TestFrontierMachine = FrontierMachine.TestCase
 TestFrontierMachine.settings = few(50)
 
 
+@contextmanager
+def begun(options: dict[str, Any], pages: int, hosts: int) -> Iterator[FrontierMachine]:
+    """A machine that is driven by hand."""
+    machine = FrontierMachine()
+    try:
+        machine.begin(options, pages, hosts)
+        yield machine
+    finally:
+        machine.teardown()
+
+
 # Rules drawn one by one seldom have two URIs of a host out, retry the later one alone, and ask again when it is due and
 # the other is still out. So here is little else.
 crowded = st.fixed_dictionaries(
@@ -1101,14 +1114,10 @@ crowded = st.fixed_dictionaries(
 def test_fetches_that_overlap(
     options: dict[str, Any], crowd: dict[str, Any], pages: int, hosts: int, steps: list[tuple[str, int]]
 ) -> None:
-    machine = FrontierMachine()
-    try:
-        machine.begin(options | crowd, pages, hosts)
+    with begun(options | crowd, pages, hosts) as machine:
         for start in range(0, len(steps), 10):
             machine.overlap(steps[start : start + 10])
             machine.agree()
-    finally:
-        machine.teardown()
 
 
 @few(50)
@@ -1117,14 +1126,18 @@ def test_commands_on_queues_that_are_undone(
     options: dict[str, Any], crowd: dict[str, Any], hosts: int, steps: list[tuple[str, int]]
 ) -> None:
     """While fetches end: what they have earned their hosts stays."""
-    machine = FrontierMachine()
-    try:
-        machine.begin(options | crowd | {"polite": True}, 8, hosts)
+    with begun(options | crowd | {"polite": True}, 8, hosts) as machine:
         for step in steps:
             machine.overlap([step])
             machine.agree()
-    finally:
-        machine.teardown()
+
+
+def test_a_wake_undone_under_a_longer_rest_has_restored_nothing() -> None:
+    """Its undo brings back a delay that the rest covers, and that nobody sees: there is nothing to undo."""
+    with begun(OPTIONS | {"polite": True, "balance_replenish_amount": 3000}, 8, 1) as machine:
+        for step in ("lease", "RETRY", "wake", "lease", "wait", "wait", "wait", "SUCCESS", "force", "undo"):
+            machine.overlap([(step, 2 if step == "wait" else 0)])
+            machine.agree()
 
 
 disks = st.lists(
@@ -1137,9 +1150,7 @@ disks = st.lists(
 @few(50)
 @given(options=option_sets, steps=disks)
 def test_pauses_while_a_disk_is_nearly_full(options: dict[str, Any], steps: list[int | str]) -> None:
-    machine = FrontierMachine()
-    try:
-        machine.begin(options | {"guards.min_free": 1000}, 4, 2)
+    with begun(options | {"guards.min_free": 1000}, 4, 2) as machine:
         for number, step in enumerate(steps):
             if isinstance(step, int):
                 machine.fill_disk(step)
@@ -1154,5 +1165,3 @@ def test_pauses_while_a_disk_is_nearly_full(options: dict[str, Any], steps: list
             elif step == "crash":
                 machine.crash_and_reopen(number % 2 == 0, True)
             machine.agree()
-    finally:
-        machine.teardown()

@@ -24,7 +24,7 @@ def undo(model: Model, number: int, *, force: bool) -> bool:
     elif command in ("adjust", "withdraw"):
         done = _adjustments(model, number, entry, force)
     elif command in ("retire", "unretire", "snooze", "wake", "set_queue"):
-        done = _queue(model, entry, force)
+        done = _restored(entry["before"], command) != _restored(entry["after"], command) and _queue(model, entry, force)
     elif command in ("pause", "resume"):
         done = _crawl(model, entry, force)
     elif command == "delete":
@@ -119,8 +119,6 @@ def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:
     """Its retirement, or its block, is as before; a rest that was earned since stays."""
     key, before, after = entry["key"], entry["before"], entry["after"]
     queue, found = model.queues[key], model.look(key)
-    if before == after:
-        return False
     if not force and _aspect(found, entry["command"]) != _aspect(after, entry["command"]):
         return False
     if entry["command"] == "set_queue":
@@ -146,12 +144,17 @@ def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:
 
 
 def _aspect(look: Look, command: str) -> object:
-    """What the command has set of a queue."""
+    """What the command has set of a queue: a block leaves the rests under it."""
+    return look.block if command == "snooze" else _restored(look, command)
+
+
+def _restored(look: Look, command: str) -> object:
+    """What the undo of the command restores of a queue."""
     if command in ("retire", "unretire"):
         return look.state == RETIRED, look.by_name
     if command == "set_queue":
         return look.interval, look.limit
-    return look.block, look.rest if command == "wake" else None
+    return look.block, look.rest
 
 
 def _crawl(model: Model, entry: dict[str, Any], force: bool) -> bool:

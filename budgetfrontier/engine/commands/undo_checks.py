@@ -22,7 +22,7 @@ from budgetfrontier.engine.commands.state_preview import (
     state_once_revived,
 )
 from budgetfrontier.engine.commands.survey import withdrawn
-from budgetfrontier.engine.commands.undo_queues import NOTHING, aspect, differences
+from budgetfrontier.engine.commands.undo_queues import NOTHING, differences
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
@@ -35,7 +35,9 @@ from budgetfrontier.rules.undoing import (
     PAUSING,
     RETIRING,
     WAITING,
+    aspect,
     command_of,
+    has_changed,
 )
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.matching import disjoint, parse_match
@@ -137,7 +139,7 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
     before, after = entry.effect["before"], entry.effect["after"]
     if queue is None:
         raise FrontierError(f"there is no queue {key_of(entry)!r} any more")
-    if before == after:
+    if not has_changed(before, after, command):
         raise FrontierError(f"{entry.id}, {command}, {NOTHING}")
     found = look_at_queue(queue)
     if not force and aspect(found, command) != aspect(after, command):

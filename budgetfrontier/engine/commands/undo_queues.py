@@ -17,8 +17,7 @@ from budgetfrontier.engine.commands import queue_commands
 from budgetfrontier.engine.commands.state_preview import look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.rules.queue_states import RETIRED
-from budgetfrontier.rules.undoing import PACING, RETIRING
+from budgetfrontier.rules.undoing import PACING, RETIRING, aspect
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.storage import keys, removed
 from budgetfrontier.storage.encoding import encode
@@ -26,7 +25,7 @@ from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry, Progress
 from budgetfrontier.storage.removed import Block, ChangedQueue, Kept, convert_kept, decode_changed, kept
 from budgetfrontier.storage.view import View
 
-NOTHING = "has changed nothing"
+NOTHING = "has changed nothing that its undo would restore"
 """The end of the refusals of commands without an effect."""
 
 
@@ -48,15 +47,6 @@ def start(entry: AuditEntry, command: str) -> Progress:
     """Return the progress of an undo that begins. Raises FrontierError if nothing was kept."""
     source = msgspec.to_builtins(kept_by(entry, command))
     return Progress([], {"command": command, "restored": 0, "left": 0, "queues": [], "changed": [], "of": source})
-
-
-def aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
-    """Return the part of a queue's look that a command, or its undo, has set."""
-    if command in RETIRING:
-        return look["state"] == RETIRED, look["by_name"]
-    if command in PACING:
-        return look["interval"], look["max_completed"]
-    return look["block"], Waits.told(look).unblocked if command == "wake" else None
 
 
 def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
