@@ -25,14 +25,14 @@ from benchmarks.streams import Pages
 from budgetfrontier import CrawlUri, Frontier, Settings
 from budgetfrontier.bus.interface import Received
 from budgetfrontier.bus.kafka import connect
-from budgetfrontier.cluster import entries, state
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.entries import Changes, Claimed, Found, Told
-from budgetfrontier.cluster.kafka import KafkaDirectory, Place, log_ends
-from budgetfrontier.cluster.partition_copy import PartitionCopy
-from budgetfrontier.cluster.routing import Router
-from budgetfrontier.cluster.state import LogPlace
-from budgetfrontier.cluster.worker import log_stream
+from budgetfrontier.cluster.directory.kafka import KafkaDirectory, Place, log_ends
+from budgetfrontier.cluster.log import entries, state
+from budgetfrontier.cluster.log.entries import Changes, Claimed, Found, Told
+from budgetfrontier.cluster.log.state import LogPlace
+from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
+from budgetfrontier.cluster.partitions.routing import Router
+from budgetfrontier.cluster.workers.worker import log_stream
 from budgetfrontier.core.model import Finish
 from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.storage import meta

@@ -15,7 +15,7 @@ from budgetfrontier.errors import FrontierError, WrongType
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.client import ClusterFrontier
-    from budgetfrontier.cluster.kafka import KafkaDirectory
+    from budgetfrontier.cluster.directory.kafka import KafkaDirectory
     from budgetfrontier.engine.api import AsyncFrontier
     from budgetfrontier.remote import RemoteFrontier
 
@@ -52,7 +52,7 @@ def crawl_at(address: str, crawl: str) -> str:
     if not is_cluster(address):
         addresses.of_server(address, or_else=", or kafka://HOST:PORT/CRAWL")
         return crawl
-    from budgetfrontier.cluster.kafka import place
+    from budgetfrontier.cluster.directory.kafka import place
 
     named = place(address).crawl
     if crawl not in (UNNAMED, named):
@@ -115,12 +115,12 @@ def needed(address: str) -> None:
     import budgetfrontier.remote
 
     if is_cluster(address):
-        import budgetfrontier.cluster.kafka  # noqa: F401
+        import budgetfrontier.cluster.directory.kafka  # noqa: F401
 
 
 def _crawl_on_kafka(address: str, crawl: str) -> tuple[str, KafkaDirectory]:
     """Return the name of a crawl in partitions and its directory."""
     name = crawl_at(address, crawl)
-    from budgetfrontier.cluster.kafka import KafkaDirectory, place_for_clients
+    from budgetfrontier.cluster.directory.kafka import KafkaDirectory, place_for_clients
 
     return name, KafkaDirectory(place_for_clients(address))

@@ -137,7 +137,7 @@ API = {
     "connections": (
         *("connections.connect", "connections.asynchronous", "remote.RemoteFrontier", "remote.AsyncRemoteFrontier"),
         *("cluster.client.ClusterFrontier", "cluster.asynchronous.AsyncClusterFrontier"),
-        *("cluster.owners.Owner", "cluster.partition_progress.PartitionProgress"),
+        *("cluster.directory.owners.Owner", "cluster.partitions.partition_progress.PartitionProgress"),
     ),
     "testing": ("ManualClock", "testing.crash", "testing.fail_commit", "testing.urls", "testing.crawl_uris"),
     "parts": (

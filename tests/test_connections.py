@@ -9,8 +9,8 @@ import pytest
 
 from budgetfrontier import connections
 from budgetfrontier.aio import Scheduler
-from budgetfrontier.cluster import cluster_transport, partition_router
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
+from budgetfrontier.cluster.calls import cluster_transport, partition_router
 from budgetfrontier.errors import ConnectionLost, FrontierError, MissingExtra, WrongAddress
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import AsyncRemoteFrontier
@@ -59,7 +59,7 @@ def test_a_broker_that_is_away_is_waited_for_as_long_as_the_caller_says(monkeypa
 
 
 def test_a_missing_extra_is_named_by_all_that_take_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in "budgetfrontier.cluster.kafka", "budgetfrontier.bus.kafka":
+    for module in "budgetfrontier.cluster.directory.kafka", "budgetfrontier.bus.kafka":
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
 

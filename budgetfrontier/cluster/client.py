@@ -11,11 +11,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from budgetfrontier.cluster.cluster_calls import Calls
-from budgetfrontier.cluster.cluster_transport import ClusterTransport
-from budgetfrontier.cluster.owners import Directory, Owner
-from budgetfrontier.cluster.partition_progress import PartitionProgress, crawl_state, crawl_summary, limit_reached
-from budgetfrontier.cluster.routing import Router
+from budgetfrontier.cluster.calls.cluster_calls import Calls
+from budgetfrontier.cluster.calls.cluster_transport import ClusterTransport
+from budgetfrontier.cluster.directory.owners import Directory, Owner
+from budgetfrontier.cluster.partitions.partition_progress import (
+    PartitionProgress,
+    crawl_state,
+    crawl_summary,
+    limit_reached,
+)
+from budgetfrontier.cluster.partitions.routing import Router
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import (
     Admission,

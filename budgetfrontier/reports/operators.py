@@ -102,7 +102,7 @@ class AuditRow(msgspec.Struct):
     """A command in the audit of a crawl: its entry, and the partitions in which it is."""
 
     id: int | str
-    """Its number in a job; in a crawl in partitions its name, see `cluster.entry_names`."""
+    """Its number in a job; in a crawl in partitions its name, see `cluster.operators.entry_names`."""
     entry: AuditEntry
     partitions: str = ""
     """Their numbers, such as "0-3, 7"; "" in a job."""

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Self
 from aiohttp import web
 
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.kafka import KafkaDirectory, place
+from budgetfrontier.cluster.directory.kafka import KafkaDirectory, place
 from budgetfrontier.core.model import Summary
 from budgetfrontier.crawler.demo.loopback import Loopback
 from budgetfrontier.tools.cli.exits import DISK_FULL

@@ -8,13 +8,15 @@ from random import Random
 from typing import Any
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cluster import entries, quota_grants, quota_spending
-from budgetfrontier.cluster.entries import Message, SliceGranted, SliceWanted, Told
-from budgetfrontier.cluster.message_forwarding import Outgoing
-from budgetfrontier.cluster.partition import Partition
-from budgetfrontier.cluster.partition_progress import crawl_state, limit_reached, standing_of
-from budgetfrontier.cluster.quota_slices import NOTHING, Amounts
-from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.log import entries
+from budgetfrontier.cluster.log.entries import Message, SliceGranted, SliceWanted, Told
+from budgetfrontier.cluster.partitions import quota_spending
+from budgetfrontier.cluster.partitions.message_forwarding import Outgoing
+from budgetfrontier.cluster.partitions.partition import Partition
+from budgetfrontier.cluster.partitions.partition_progress import crawl_state, limit_reached, standing_of
+from budgetfrontier.cluster.partitions.routing import partition_of_queue
+from budgetfrontier.cluster.quotas import quota_grants
+from budgetfrontier.cluster.quotas.quota_slices import NOTHING, Amounts
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease
 from budgetfrontier.core.protocol import Ended
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, copied

@@ -10,12 +10,12 @@ from typing import Any
 
 from budgetfrontier import Settings
 from budgetfrontier.bus.interface import Received
-from budgetfrontier.cluster import entries
-from budgetfrontier.cluster.entries import Claimed, Found, Message, Steered, Told
-from budgetfrontier.cluster.message_forwarding import Outgoing
-from budgetfrontier.cluster.partition import Partition, WaitingCall
-from budgetfrontier.cluster.partition_clock import PartitionClock
-from budgetfrontier.cluster.partition_copy import PartitionCopy
+from budgetfrontier.cluster.log import entries
+from budgetfrontier.cluster.log.entries import Claimed, Found, Message, Steered, Told
+from budgetfrontier.cluster.log.partition_clock import PartitionClock
+from budgetfrontier.cluster.partitions.message_forwarding import Outgoing
+from budgetfrontier.cluster.partitions.partition import Partition, WaitingCall
+from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.core.protocol import Ended, Method, Uris, Wanted

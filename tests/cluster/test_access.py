@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import crawl_owners, kafka, owner_calls
-from budgetfrontier.cluster.owners import MemoryDirectory, Owner
+from budgetfrontier.cluster.directory import kafka
+from budgetfrontier.cluster.directory.owners import MemoryDirectory, Owner
+from budgetfrontier.cluster.operators import crawl_owners, owner_calls
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.server.server import Tls
 from budgetfrontier.tools.cli import main

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster.kafka import Place
-from budgetfrontier.cluster.worker_process import own_folder, work
+from budgetfrontier.cluster.directory.kafka import Place
+from budgetfrontier.cluster.workers.worker_process import own_folder, work
 from budgetfrontier.errors import FrontierLocked, SettingsError
 from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings.schema import ClusterSettings

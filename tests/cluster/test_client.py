@@ -13,11 +13,11 @@ import grpc
 import pytest
 
 from budgetfrontier import Admission, FrontierClosed, FrontierError, LeaseExpired, Outcome, Settings
-from budgetfrontier.cluster import partition_router
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
+from budgetfrontier.cluster.calls import partition_router
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.kafka import Place, place, place_of
-from budgetfrontier.cluster.owners import Directory, MemoryDirectory, Owner
+from budgetfrontier.cluster.directory.kafka import Place, place, place_of
+from budgetfrontier.cluster.directory.owners import Directory, MemoryDirectory, Owner
 from budgetfrontier.core import protocol
 from budgetfrontier.errors import WrongAddress
 from budgetfrontier.leasing import LeaseQueue

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from budgetfrontier import CrawlUri
-from budgetfrontier.cluster import cluster_operator
-from budgetfrontier.cluster.cluster_operator import ClusterOperator
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators import cluster_operator
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.seed_list import ListedSeed, SeedRow

@@ -16,19 +16,13 @@ from aiohttp.test_utils import TestClient, TestServer
 from msgspec.structs import replace
 
 from budgetfrontier import Outcome, Settings
-from budgetfrontier.cluster import (
-    cluster_operator,
-    cluster_transport,
-    crawl_owners,
-    owner_calls,
-    partition,
-    partition_router,
-    steering_plan,
-)
+from budgetfrontier.cluster.calls import cluster_transport, partition_router
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
-from budgetfrontier.cluster.owners import MemoryDirectory, Owner
-from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.directory.owners import MemoryDirectory, Owner
+from budgetfrontier.cluster.operators import cluster_operator, crawl_owners, owner_calls, steering_plan
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.partitions import partition
+from budgetfrontier.cluster.partitions.routing import partition_of_queue
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.operators import AuditRow, OperatorCommand
 from budgetfrontier.tools.cli import clusters, main, submission

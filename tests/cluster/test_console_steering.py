@@ -20,10 +20,11 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import CrawlUri, Directive, Outcome, Settings
-from budgetfrontier.cluster import crawl_owners, partition
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.cluster_operator import ClusterOperator
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators import crawl_owners
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports.alert_state import AlertFiles, AlertState

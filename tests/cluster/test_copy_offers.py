@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import copy_offers, entries, worker
-from budgetfrontier.cluster.copy_offers import CopyNotice, CopyOffers
-from budgetfrontier.cluster.entries import Claimed
-from budgetfrontier.cluster.owners import MemoryDirectory
-from budgetfrontier.cluster.snapshot_restore import FRONTIER, state_in
-from budgetfrontier.cluster.worker import ClusterWorker
+from budgetfrontier.cluster.directory import copy_offers
+from budgetfrontier.cluster.directory.copy_offers import CopyNotice, CopyOffers
+from budgetfrontier.cluster.directory.owners import MemoryDirectory
+from budgetfrontier.cluster.log import entries
+from budgetfrontier.cluster.log.entries import Claimed
+from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER, state_in
+from budgetfrontier.cluster.workers import worker
+from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.core import protocol
 from budgetfrontier.core.protocol import Uris
 from tests.cluster.workers import LogBus, Logs

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Outcome, Settings
-from budgetfrontier.cluster import partition
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
-from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.partitions import partition
+from budgetfrontier.cluster.partitions.routing import partition_of_queue
 from budgetfrontier.tools.cli import clusters, main
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until

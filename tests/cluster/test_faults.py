@@ -23,12 +23,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from budgetfrontier import Reader
 from budgetfrontier.bus import kafka
-from budgetfrontier.cluster import state
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.kafka import KafkaDirectory, place
-from budgetfrontier.cluster.snapshots import newest_first
-from budgetfrontier.cluster.state import LogPlace
-from budgetfrontier.cluster.topics import prepare
+from budgetfrontier.cluster.directory.kafka import KafkaDirectory, place
+from budgetfrontier.cluster.directory.topics import prepare
+from budgetfrontier.cluster.log import state
+from budgetfrontier.cluster.log.state import LogPlace
+from budgetfrontier.cluster.snapshots.snapshot_store import newest_first
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import meta

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from budgetfrontier.bus import kafka as bus_kafka
 from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.kafka_errors import Heard
-from budgetfrontier.cluster import compacted_topic, kafka
-from budgetfrontier.cluster.kafka import KafkaDirectory
+from budgetfrontier.cluster.directory import compacted_topic, kafka
+from budgetfrontier.cluster.directory.kafka import KafkaDirectory
 from budgetfrontier.errors import FrontierError
 from tests.support import PATIENCE
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import partition
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.reports.operators import OperatorCommand
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Lease, Settings
-from budgetfrontier.cluster import kafka, partition
 from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.directory import kafka
+from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.tools.cli import main
 from tests.cluster.workers import running
 from tests.support import until

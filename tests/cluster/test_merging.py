@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.cluster.merging import (
+from budgetfrontier.cluster.operators.merging import (
     limits_left,
     merged_adjustments,
     merged_audit,
@@ -18,7 +18,7 @@ from budgetfrontier.cluster.merging import (
     merged_states,
     merged_undo,
 )
-from budgetfrontier.cluster.partition_progress import PartitionProgress as Partition
+from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress as Partition
 from budgetfrontier.core.model import CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.reports.overview import Gathered, Overview

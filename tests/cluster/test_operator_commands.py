@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.cluster.entries import Given, Steered
-from budgetfrontier.cluster.inspector import Inspector
-from budgetfrontier.cluster.operator_commands import refusal
-from budgetfrontier.cluster.state import COMMANDS
+from budgetfrontier.cluster.log.entries import Given, Steered
+from budgetfrontier.cluster.log.state import COMMANDS
+from budgetfrontier.cluster.operators.inspector import Inspector
+from budgetfrontier.cluster.partitions.operator_commands import refusal
 from budgetfrontier.core import protocol
 from budgetfrontier.errors import CommandInProgress, FrontierError, NotAFrontier, SettingsError
 from tests.cluster.log import Log, Owner, copied

@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings
-from budgetfrontier.cluster import entries, partition
-from budgetfrontier.cluster.entries import Found, NewerEntry, SliceGranted, SliceWanted, Steered
-from budgetfrontier.cluster.log_reading import LogGap
-from budgetfrontier.cluster.message_forwarding import Outgoing
-from budgetfrontier.cluster.partition import Overtaken, WaitingCall
-from budgetfrontier.cluster.partition_copy import PartitionCopy
-from budgetfrontier.cluster.partition_progress import crawl_summary, standing_of
-from budgetfrontier.cluster.quota_slices import Amounts, Want
-from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.cluster.log import entries
+from budgetfrontier.cluster.log.entries import Found, NewerEntry, SliceGranted, SliceWanted, Steered
+from budgetfrontier.cluster.log.log_reading import LogGap
+from budgetfrontier.cluster.partitions import partition
+from budgetfrontier.cluster.partitions.message_forwarding import Outgoing
+from budgetfrontier.cluster.partitions.partition import Overtaken, WaitingCall
+from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
+from budgetfrontier.cluster.partitions.partition_progress import crawl_summary, standing_of
+from budgetfrontier.cluster.partitions.routing import partition_of_queue
+from budgetfrontier.cluster.quotas.quota_slices import Amounts, Want
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState, CrawlUri, Directive
 from budgetfrontier.core.protocol import Ended, Uris

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.cluster.partition_clock import WINDOW, PartitionClock
+from budgetfrontier.cluster.log.partition_clock import WINDOW, PartitionClock
 from tests.cluster.log import Log, Owner
 from tests.cluster.test_partition import OWN
 from tests.support import START

@@ -9,11 +9,11 @@ from time import sleep
 
 import pytest
 
-from budgetfrontier.cluster import partition_opening
-from budgetfrontier.cluster.partition_copy import PartitionCopy
-from budgetfrontier.cluster.partition_opening import Opener
-from budgetfrontier.cluster.snapshot_restore import state_in
-from budgetfrontier.cluster.snapshots import SnapshotError
+from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
+from budgetfrontier.cluster.snapshots.snapshot_restore import state_in
+from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
+from budgetfrontier.cluster.workers import partition_opening
+from budgetfrontier.cluster.workers.partition_opening import Opener
 from budgetfrontier.errors import FrontierError, StorageFull
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
 from tests.support import until

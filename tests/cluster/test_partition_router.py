@@ -8,11 +8,11 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from budgetfrontier.bus.interface import BusAway, BusError
-from budgetfrontier.cluster import cluster_calls, partition_router
-from budgetfrontier.cluster.cluster_calls import Calls
-from budgetfrontier.cluster.owners import Owner
-from budgetfrontier.cluster.partition_router import LEFT_OUT, PATIENCE, PartitionRouter
-from budgetfrontier.cluster.steps import Answers, Ask, GiveUp, Steps
+from budgetfrontier.cluster.calls import cluster_calls, partition_router
+from budgetfrontier.cluster.calls.cluster_calls import Calls
+from budgetfrontier.cluster.calls.partition_router import LEFT_OUT, PATIENCE, PartitionRouter
+from budgetfrontier.cluster.calls.steps import Answers, Ask, GiveUp, Steps
+from budgetfrontier.cluster.directory.owners import Owner
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
 from budgetfrontier.remote import calls as client_calls

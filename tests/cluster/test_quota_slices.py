@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from budgetfrontier import Outcome
-from budgetfrontier.cluster.partition_progress import crawl_summary, limit_reached, standing_of
-from budgetfrontier.cluster.quota_slices import NOTHING, Amounts
+from budgetfrontier.cluster.partitions.partition_progress import crawl_summary, limit_reached, standing_of
+from budgetfrontier.cluster.quotas.quota_slices import NOTHING, Amounts
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.rules.crawl_states import LIMIT
 from tests.cluster.crawl import Crawl

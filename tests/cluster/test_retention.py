@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from budgetfrontier.cluster.retention import doubts, objection, settings_of_topic
+from budgetfrontier.cluster.directory.retention import doubts, objection, settings_of_topic
 
 WEEK = {"retention.ms": "604800000", "cleanup.policy": "delete", "retention.bytes": "-1"}
 FOREVER = WEEK | {"retention.ms": "-1"}

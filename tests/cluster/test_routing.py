@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from budgetfrontier import CrawlUri, Settings
-from budgetfrontier.cluster.routing import Router, partition_of_queue
+from budgetfrontier.cluster.partitions.routing import Router, partition_of_queue
 from budgetfrontier.core import uris
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import policy_factory

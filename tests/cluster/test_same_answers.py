@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
-from budgetfrontier.cluster import crawl_owners, partition
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators import crawl_owners
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.core.model import Finish
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.reports.kinds import KINDS

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import crawl_owners, partition
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators import crawl_owners
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.settings.seed_settings import with_seed_settings
 from budgetfrontier.tools.cli import clusters, main
 from tests.cluster.workers import running

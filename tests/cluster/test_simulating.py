@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster.routing import partition_of_queue
-from budgetfrontier.cluster.snapshot_process import SnapshotTask, take
+from budgetfrontier.cluster.partitions.routing import partition_of_queue
+from budgetfrontier.cluster.snapshots.snapshot_process import SnapshotTask, take
 from budgetfrontier.core.protocol import Ended
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.tools.cli import main

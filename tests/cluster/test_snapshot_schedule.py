@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from budgetfrontier.cluster.snapshot_schedule import Schedule
+from budgetfrontier.cluster.snapshots.snapshot_schedule import Schedule
 
 
 def test_snapshots_are_spread_over_the_time_between_two() -> None:

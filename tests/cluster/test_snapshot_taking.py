@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.cluster.snapshot_taking import Taker, clear_up
+from budgetfrontier.cluster.snapshots.snapshot_taking import Taker, clear_up
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.lmdb_env import opened_lmdb

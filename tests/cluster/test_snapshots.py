@@ -15,12 +15,15 @@ from urllib.request import Request, urlopen
 import pytest
 from moto.server import ThreadedMotoServer
 
-from budgetfrontier.cluster import partition, snapshot_archive, snapshot_process, snapshot_restore, state
-from budgetfrontier.cluster.log_reading import LogGap
-from budgetfrontier.cluster.partition_copy import PartitionCopy
-from budgetfrontier.cluster.snapshot_process import SnapshotTask, Taken, take
-from budgetfrontier.cluster.snapshot_restore import Restorer, set_aside, state_in
-from budgetfrontier.cluster.snapshots import (
+from budgetfrontier.cluster.log import state
+from budgetfrontier.cluster.log.log_reading import LogGap
+from budgetfrontier.cluster.log.state import LogPlace
+from budgetfrontier.cluster.partitions import partition
+from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
+from budgetfrontier.cluster.snapshots import snapshot_archive, snapshot_process, snapshot_restore
+from budgetfrontier.cluster.snapshots.snapshot_process import SnapshotTask, Taken, take
+from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer, set_aside, state_in
+from budgetfrontier.cluster.snapshots.snapshot_store import (
     DamagedSnapshot,
     SnapshotError,
     SnapshotStore,
@@ -29,7 +32,6 @@ from budgetfrontier.cluster.snapshots import (
     newest_first,
     store_of,
 )
-from budgetfrontier.cluster.state import LogPlace
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys, meta

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 from budgetfrontier import Settings
-from budgetfrontier.cluster import partition
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.kafka import KafkaDirectory, Place
+from budgetfrontier.cluster.directory.kafka import KafkaDirectory, Place
+from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.settings import policy_factory
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until

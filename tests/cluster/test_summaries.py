@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.cluster import cluster_transport, crawl_owners, owner_calls, summaries
+from budgetfrontier.cluster.calls import cluster_transport
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.cluster_operator import ClusterOperator
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
-from budgetfrontier.cluster.owners import Owner
-from budgetfrontier.cluster.summaries import PartitionSummary, SummaryPublisher
+from budgetfrontier.cluster.directory import summaries
+from budgetfrontier.cluster.directory.owners import Owner
+from budgetfrontier.cluster.directory.summaries import PartitionSummary, SummaryPublisher
+from budgetfrontier.cluster.operators import crawl_owners, owner_calls
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.settings import Settings

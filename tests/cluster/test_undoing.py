@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
-from budgetfrontier.cluster.inspection import Undoing
-from budgetfrontier.cluster.steering_plan import undoable
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators.inspection import Undoing
+from budgetfrontier.cluster.operators.steering_plan import undoable
 from budgetfrontier.errors import FrontierError
 
 

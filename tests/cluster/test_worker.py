@@ -17,13 +17,14 @@ from budgetfrontier import Reader, Settings
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.bus.kafka import KafkaBus
-from budgetfrontier.cluster import entries, worker
-from budgetfrontier.cluster.entries import Claimed, Found, Told
-from budgetfrontier.cluster.owners import MemoryDirectory
-from budgetfrontier.cluster.snapshot_restore import Restorer
-from budgetfrontier.cluster.snapshot_taking import SnapshotTaken, Taker
-from budgetfrontier.cluster.snapshots import SnapshotStore
-from budgetfrontier.cluster.worker import ClusterWorker
+from budgetfrontier.cluster.directory.owners import MemoryDirectory
+from budgetfrontier.cluster.log import entries
+from budgetfrontier.cluster.log.entries import Claimed, Found, Told
+from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
+from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotStore
+from budgetfrontier.cluster.snapshots.snapshot_taking import SnapshotTaken, Taker
+from budgetfrontier.cluster.workers import worker
+from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.core import protocol
 from budgetfrontier.core.protocol import Method, Uris, Wanted
 from budgetfrontier.errors import CorruptFrontier, NotOwner, SettingsError

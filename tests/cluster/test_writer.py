@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier.bus.interface import Bus, BusAway, BusError
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.cluster.writer import Writer
+from budgetfrontier.cluster.log.writer import Writer
 from budgetfrontier.errors import FrontierClosed
 from tests.support import PATIENCE
 

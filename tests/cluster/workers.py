@@ -15,10 +15,11 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.bus.interface import LATER, Received, Start
 from budgetfrontier.bus.streams import Stream
-from budgetfrontier.cluster import cluster_calls, cluster_transport, kafka, partition_router
-from budgetfrontier.cluster.owners import MemoryDirectory
-from budgetfrontier.cluster.worker import ClusterWorker
-from budgetfrontier.cluster.worker_crawl import WorkerCrawls
+from budgetfrontier.cluster.calls import cluster_calls, cluster_transport, partition_router
+from budgetfrontier.cluster.directory import kafka
+from budgetfrontier.cluster.directory.owners import MemoryDirectory
+from budgetfrontier.cluster.workers.worker import ClusterWorker
+from budgetfrontier.cluster.workers.worker_crawl import WorkerCrawls
 from budgetfrontier.leasing import NO_DELAYS
 from budgetfrontier.server import frontier_service, server
 from budgetfrontier.server.server import Offered

@@ -13,7 +13,7 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier
 from budgetfrontier.bus.partitioning import by_host
-from budgetfrontier.cluster.routing import Router, partition_of_queue
+from budgetfrontier.cluster.partitions.routing import Router, partition_of_queue
 from budgetfrontier.core import uris
 from budgetfrontier.core.uris import robots_url
 from budgetfrontier.crawler.fetch.ports import BlockedPortError, check_port

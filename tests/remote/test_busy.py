@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import FrontierBusy
+from budgetfrontier.cluster.calls.thread_calls import ThreadCalls
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.thread_calls import ThreadCalls
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.remote.calls_in_progress import UnderWay
 from tests.cluster.workers import addressed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader, Settings
-from budgetfrontier.cluster import inspection, merging
+from budgetfrontier.cluster.operators import inspection, merging
 from budgetfrontier.reports import dry_runs
 from budgetfrontier.tools.cli.adjustments import _outcome
 

@@ -115,7 +115,7 @@ def _crawl(args: argparse.Namespace, settings: Settings) -> WatchedCrawl:
 
     if not isinstance(args.job, ClusterUrl):
         return watched_job(args.job, common.frontier_path(args.job))
-    from budgetfrontier.cluster.cluster_operator import ClusterOperator
+    from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
     from budgetfrontier.connections import shown
     from budgetfrontier.tools.cli import clusters
 

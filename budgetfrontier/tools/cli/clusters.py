@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.cluster import owner_calls
-from budgetfrontier.cluster.cluster_operator import ClusterOperator
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators import owner_calls
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.connections import shown
 from budgetfrontier.core.endpoints import tokens
 from budgetfrontier.errors import MissingExtra
@@ -76,8 +76,8 @@ def connected(
 ) -> Iterator[CrawlOwners]:
     """Connect to a crawl in partitions; `timeout` is that of its client. Raises FrontierError and BusError."""
     try:
-        from budgetfrontier.cluster import kafka
         from budgetfrontier.cluster.client import ClusterFrontier
+        from budgetfrontier.cluster.directory import kafka
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
     where = kafka.place_for_clients(str(job))

@@ -117,7 +117,7 @@ def _is_job(path: Path) -> bool:
 
 
 def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
-    from budgetfrontier.cluster.crawl_owners import CrawlOwners
+    from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
     from budgetfrontier.tools.cli import clusters
     from budgetfrontier.tools.cli.alerts import files_of
     from budgetfrontier.tools.console.console_server import serve

@@ -34,7 +34,7 @@ from budgetfrontier.tools.importers.allowance import Allowance, RecordTooLarge
 from budgetfrontier.tools.importers.import_items import BadRecord, Item, Record, SourceNote
 
 if TYPE_CHECKING:
-    from budgetfrontier.cluster.cluster_operator import ClusterOperator
+    from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
     from budgetfrontier.tools.cli.seed_import import SeedAdjustments
 
 MAX_DETAIL = 300

@@ -17,7 +17,7 @@ from budgetfrontier.tools.cli.common import (
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
-    from budgetfrontier.cluster.cluster_operator import ClusterOperator
+    from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 
 
 def register(commands: Commands) -> None:

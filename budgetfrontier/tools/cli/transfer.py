@@ -25,7 +25,7 @@ from budgetfrontier.tools.cli.sentences import note, say
 from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
-    from budgetfrontier.cluster.cluster_operator import ClusterOperator
+    from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
     from budgetfrontier.core.model import CrawlUri, DeadLetter, QueueRecord
     from budgetfrontier.reports.operators import CrawlOperator, LetterId
     from budgetfrontier.storage.reader import Reader

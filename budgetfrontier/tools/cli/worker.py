@@ -60,7 +60,8 @@ def _work(args: argparse.Namespace) -> int:
     from budgetfrontier.settings.seed_settings import with_seed_settings
 
     try:
-        from budgetfrontier.cluster import kafka, worker_process
+        from budgetfrontier.cluster.directory import kafka
+        from budgetfrontier.cluster.workers import worker_process
         from budgetfrontier.server import process_limits, server
         from budgetfrontier.server.stopping import Stop
     except ModuleNotFoundError as error:

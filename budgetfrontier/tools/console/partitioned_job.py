@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.cluster.cluster_operator import ClusterOperator, PartitionRow
-from budgetfrontier.cluster.crawl_owners import CrawlOwners
-from budgetfrontier.cluster.merging import numbers_as_text
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator, PartitionRow
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators.merging import numbers_as_text
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.alert_state import AlertFiles

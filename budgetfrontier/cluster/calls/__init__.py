@@ -1,0 +1,1 @@
+"""Calls of clients to the owners of partitions, which are found, asked, and asked again elsewhere."""

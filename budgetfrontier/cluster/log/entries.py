@@ -1,0 +1,197 @@
+"""The entries of a partition's log, as MessagePack: claims, changes of rows, and what others ask of its owner.
+
+The owner of a partition applies calls and requests, and appends the rows that they have changed. All others write these
+rows and nothing else: they call no policy, and read no clock, so that any release has the same tables after an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from budgetfrontier.cluster.quotas.quota_slices import Amounts, Want
+from budgetfrontier.core import protocol
+from budgetfrontier.core.protocol import Uri
+from budgetfrontier.errors import FrontierError
+
+VERSION: Final = 1
+"""The version of entries: one of another version ends the worker."""
+LONGEST: Final = 16 << 20
+"""Bytes of an entry that the topic takes."""
+PIECE: Final = protocol.MOST_BYTES
+"""Bytes of changes in one entry: more of them are several entries."""
+
+
+class BadEntry(FrontierError):
+    """An entry of a log cannot be read, or is of another crawl; it is skipped."""
+
+
+class NewerEntry(FrontierError):
+    """The log has an entry of another version of budgetfrontier; start this worker with that version."""
+
+
+class Claimed(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A worker takes the partition over. The offset of this entry is the epoch of its changes; earlier ones end."""
+
+    worker: str
+    nonce: bytes
+    log: str = ""
+    """The identity of the log, if the bus has any: that of the topic."""
+
+
+class Changed(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A piece of the changes that the owner has made; it counts if no later claim than its epoch comes before it.
+
+    `number` counts the changes of an epoch, from 1 on; the last piece of each has `is_last`.
+    """
+
+    epoch: int
+    number: int
+    is_last: bool
+    piece: bytes
+
+
+class Found(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """URIs found in another partition."""
+
+    uris: list[Uri]
+
+
+class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A partition's return to the treasurer, and its request, which replaces the one before.
+
+    `limits`: which of the totals it keeps.
+    """
+
+    returned: Amounts
+    want: Want | None
+    limits: tuple[bool, bool]
+
+
+class SliceGranted(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """The treasurer grants a partition another slice of the totals."""
+
+    amounts: Amounts
+
+
+class SliceRecalled(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """The treasurer recalls the unused rest of a slice; `everything`: all but that of URIs out, with an answer."""
+
+    everything: bool
+
+
+class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A command of an operator to one partition, or from the treasurer: it is applied once, however often it comes."""
+
+    command: bytes
+    name: str
+    positional: list[Any]
+    named: dict[str, Any]
+
+
+class Given(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A command of an operator to several partitions, in the log of the treasurer, which sends it to all of them.
+
+    So all partitions apply such commands in one order. `more` are further arguments for some partitions; `to` are the
+    partitions (None: all).
+    """
+
+    command: bytes
+    op: str
+    args: dict[str, Any]
+    by: list[str]
+    more: dict[int, dict[str, Any]]
+    to: list[int] | None
+
+    def steered(self, partitions: int) -> dict[int, Steered]:
+        """Return the command as each of so many partitions applies it."""
+        return {
+            number: Steered(self.command, "apply", [self.op, self.args | self.more.get(number, {}), *self.by], {})
+            for number in (range(partitions) if self.to is None else self.to)
+            if 0 <= number < partitions
+        }
+
+
+Message = Found | SliceWanted | SliceGranted | SliceRecalled | Steered
+"""A message of one partition to another: a part of its changes until it is in the other's log."""
+
+
+class Told(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A message of another partition, `source`; `origin`, the offset of its changes there and its place, is unique."""
+
+    source: int
+    origin: tuple[int, int]
+    message: Message
+
+
+Request = Steered | Given | Told
+"""An entry that its partition's owner applies when it reads it."""
+Body = Claimed | Changed | Request
+
+
+class Changes(msgspec.Struct, array_like=True, frozen=True):
+    """The rows that an owner has changed (`Changelog.take`), and its encoded messages, each with its partition."""
+
+    rows: bytes
+    messages: list[tuple[int, msgspec.Raw]]
+
+
+class LogEntry(msgspec.Struct, array_like=True, frozen=True):
+    """An entry: its version, its crawl, and its body."""
+
+    version: int
+    crawl: str
+    body: msgspec.Raw
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode_entry: Final = msgspec.msgpack.Decoder(LogEntry).decode
+_decode_body: Final = msgspec.msgpack.Decoder(Body).decode
+_decode_changes: Final = msgspec.msgpack.Decoder(Changes).decode
+
+
+def encode(body: Body, *, crawl: str) -> bytes:
+    """Return an entry as it is in the log."""
+    return _encode((VERSION, crawl, body))
+
+
+def encode_message(message: Message) -> msgspec.Raw:
+    """Return a message as it is among changes, and in a `Told`."""
+    return msgspec.Raw(_encode(message))
+
+
+def encode_changes(changes: Changes, *, epoch: int, number: int, crawl: str) -> Iterator[bytes]:
+    """Yield the entries with some changes: one, unless they are large."""
+    data = _encode(changes)
+    for start in range(0, len(data), PIECE):
+        is_last = start + PIECE >= len(data)
+        yield encode(Changed(epoch, number, is_last, data[start : start + PIECE]), crawl=crawl)
+
+
+def decode(data: bytes, *, crawl: str) -> Body:
+    """Return the body of an entry. Raises BadEntry, and NewerEntry."""
+    try:
+        entry = _decode_entry(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise BadEntry(f"no entry of a log: {e}") from None
+    if entry.version != VERSION:
+        raise NewerEntry(
+            f"the log of crawl {crawl!r} has an entry of version {entry.version}, and this budgetfrontier reads "
+            f"version {VERSION} only: start this worker with the release that wrote it; it has changed nothing"
+        )
+    if entry.crawl != crawl:
+        raise BadEntry(f"an entry of the crawl {entry.crawl[:100]!r}: give each crawl a name of its own")
+    try:
+        return _decode_body(entry.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise BadEntry(f"an entry that cannot be read: {e}") from None
+
+
+def decode_changes(pieces: Sequence[bytes]) -> Changes:
+    """Return the changes in the pieces of some entries. Raises BadEntry."""
+    try:
+        return _decode_changes(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise BadEntry(f"changes that cannot be read: {e}") from None

@@ -1,0 +1,581 @@
+"""The operators' interface of a crawl in partitions: the owners' answers, merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from budgetfrontier.cluster.directory.summaries import PartitionSummary, Reported
+from budgetfrontier.cluster.operators import merging, steering_plan
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners, refused
+from budgetfrontier.cluster.operators.entry_names import name_of
+from budgetfrontier.cluster.operators.inspection import (
+    MOST_BYTES,
+    MOST_LISTED,
+    MOST_ROWS,
+    FetchedPage,
+    FoundQueue,
+    QueuePage,
+    RowPage,
+)
+from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
+from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
+from budgetfrontier.core.units import counted
+from budgetfrontier.engine.commands.scheduling import uri_from
+from budgetfrontier.engine.commands.undo_checks import FORCE
+from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.reports import dry_runs, over_time, trap_list
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
+from budgetfrontier.reports.crawl_comparison import FetchedQueue
+from budgetfrontier.reports.crawl_log import CrawlLogLine
+from budgetfrontier.reports.explanation import Explanation, ReasonStep
+from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.operators import (
+    AdjustmentRow,
+    Applied,
+    AuditRow,
+    CrawlOverview,
+    LetterId,
+    Listed,
+    NoSuchQueue,
+    OperatorCommand,
+    Selection,
+    Where,
+)
+from budgetfrontier.reports.overview import Overview
+from budgetfrontier.reports.retired_list import RetiredList
+from budgetfrontier.reports.simulation_results import NO_SIMULATION
+from budgetfrontier.reports.status_tables import Statuses
+from budgetfrontier.reports.status_tables import merged as merged_statuses
+from budgetfrontier.reports.trap_list import Suspect
+from budgetfrontier.reports.work_list import Raised
+from budgetfrontier.rules.forecasts import Forecast, Held
+from budgetfrontier.rules.simulation import Simulated, SimulationRequest
+from budgetfrontier.rules.verdict import limit_sentence
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import Override
+from budgetfrontier.storage import label_totals, quota_use
+from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
+from budgetfrontier.storage.label_totals import LabelTotals
+from budgetfrontier.storage.quota_use import QuotaUse
+from budgetfrontier.storage.report import Report
+from budgetfrontier.storage.seed_list import ListedSeed
+from budgetfrontier.storage.series import Busiest, SeriesRow
+from budgetfrontier.storage.view import PendingUri
+
+NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
+_NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
+SEEDS = 5000
+"""Seeds that an owner is asked for at a time."""
+
+
+class PartitionRow(NamedTuple):
+    """A partition in the list of them. If its owner does not answer, only its number, owner and epoch are known."""
+
+    partition: int
+    owner: str
+    address: str
+    epoch: int | None
+    position: int | None
+    lag: int | None
+    """Entries of the log that its owner has not applied yet; None if the end of the log is not known."""
+    state: str | None
+    queues: int | None
+    queued: int | None
+    in_process: int | None
+    succeeded: int | None
+    failed: int | None
+    spent: int | None
+    age: float | None
+    """Seconds since the owner has published these figures, if it does not answer."""
+
+
+class ClusterOperator:
+    """A crawl in partitions as a `CrawlOperator`."""
+
+    path: Path | None = None
+
+    def __init__(self, owners: CrawlOwners) -> None:
+        self.owners = owners
+        self.job = owners.job
+
+    def __repr__(self) -> str:
+        return f"<ClusterOperator of {self.job}>"
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the crawl, as its workers have them, without the adjustments."""
+        return self.owners.settings
+
+    @property
+    def missing(self) -> Collection[int]:
+        """The partitions whose owners have not answered so far."""
+        return self.owners.missing
+
+    def unanswered(self) -> str:
+        """Return the sentence on the partitions that have not answered, with the last owners known."""
+        if not self.missing:
+            return ""
+        late = self.owners.told_late()
+        return self.owners.without_owner(self.missing) + (f"; {late}" if late else "")
+
+    # -- the whole crawl
+
+    def head(self) -> Report:
+        """Return the report of the crawl without its queues."""
+        return self.current()[0]
+
+    def current(self) -> tuple[Report, list[PartitionRow]]:
+        """Return the report of the crawl without its queues, and a row for each partition."""
+        reports = [*self.owners.looked("head", Report, attrgetter("report")).values()]
+        standings = self.owners.standings()
+        return self._merged(reports, standings), self.rows(standings)
+
+    def _merged(self, reports: Sequence[Report], standings: Mapping[int, PartitionProgress]) -> Report:
+        if not reports:
+            raise ConnectionLost(self.unanswered())
+        found = standings.values()
+        workers, unanswered = len({one.owner for one in found}), self.unanswered()
+        state, limit = (None, None) if unanswered else (crawl_state(found), limit_reached(found))
+        return merging.merged_report(
+            reports, job=self.job, workers=workers, state=state, limit=limit, unanswered=unanswered
+        )
+
+    def rows(self, standings: Mapping[int, PartitionProgress]) -> list[PartitionRow]:
+        """Return a row for each partition, whether its owner has answered or not."""
+        owners, count = self.owners.frontier.owners(), self.owners.partitions
+        ends = {} if self.owners.ends is None else self.owners.ends(count)
+        rows = []
+        for number in range(count):
+            owner, found = owners.get(number), standings.get(number)
+            known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
+            if found is None:
+                rows.append(PartitionRow(number, *known, *[None] * 10))
+                continue
+            totals = found.summary
+            rows.append(
+                PartitionRow(
+                    number, found.owner, known[1], found.epoch, found.position,
+                    max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
+                    sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
+                    totals.expenditure, self.owners.ages.get(number),
+                )
+            )  # fmt: skip
+        return rows
+
+    def is_terminated(self) -> bool:
+        """Return whether the crawl was terminated in any partition: then it is in all, once they have read that."""
+        return any(one.summary.state is CrawlState.TERMINATED for one in self.owners.standings().values())
+
+    @contextmanager
+    def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
+        """Return the report without its queues, and the queues by partition, in order of creation."""
+        yield self.head(), (queue for queue, _ in self._each_queue(Selection()))
+
+    def overview(self, limit: int, *, all_states: bool = False, forecast: bool = False) -> CrawlOverview:
+        """Return aggregates, none over time: those of the owners, or of all queues if owners list too few."""
+        overview = Overview(limit, all_states=all_states)
+        if all_states or limit > MOST_LISTED:
+            with self.scan() as (head, queues):
+                return CrawlOverview(head, overview.gather(queues))
+        found: dict[int, Reported] = self.owners.looked("report", Reported, _reported, limit=limit)
+        for one in found.values():
+            overview.add(one.gathered)
+        return CrawlOverview(self._merged([one.report for one in found.values()], self.owners.standings()), overview)
+
+    def stopped(self) -> str:
+        """Return "": the verdict says whether workers run."""
+        return ""
+
+    def used_up(self) -> str:
+        """Return which total is used up, if one is: the partitions themselves are RUNNING."""
+        setting = limit_reached(self.owners.standings().values())
+        return "" if setting is None or self.missing else limit_sentence(setting)
+
+    def runs(self) -> list[Run]:
+        """Return the times in which any partition had a worker, each as a run."""
+        return merging.merged_runs(self.owners.ask("runs", list[Run]).values())
+
+    def between(self, since: float, now: float, **figures: Any) -> over_time.Between:
+        """Return the function for changes between two times, in all partitions together."""
+        return over_time.between(*self.series(since, now), **figures)
+
+    def series(self, since: float, now: float) -> over_time.Series:
+        """Return the totals of a time until now, of each partition."""
+        return [*self.owners.ask("series", list[SeriesRow], since=since, now=now).values()]
+
+    def busiest(self, since: float, until: float) -> Busiest:
+        """Return the busiest queues of a time, of all partitions."""
+        return merging.merged_busiest([*self.owners.ask("busiest", Busiest, since=since, until=until).values()])
+
+    def forecasts(self, now: float, length: float) -> list[Forecast]:
+        """Return when each bound would end the crawl, by the rates and totals of all partitions."""
+        return over_time.forecast_rows(
+            self.between(now - length, now),
+            self.head().totals,
+            merging.merged_held(self.owners.ask("held", Held).values()),
+            merging.limits_left(self.owners.standings().values())
+            | over_time.of_windows(self.settings, [Override(one.match, one.set) for one in self.adjustments()]),
+            now=now,
+            length=length,
+        )
+
+    def seeds(self) -> Iterator[ListedSeed]:
+        """Yield the lists of seeds of the partitions."""
+        for number in range(self.owners.partitions):
+            after = 0
+            while part := self._seeds_of(number, after):
+                yield from part
+                after = part[-1].position
+
+    def _seeds_of(self, number: int, after: int) -> list[ListedSeed]:
+        found: dict[int, list[ListedSeed]]
+        found = self.owners.ask("seeds", list[ListedSeed], of=[number], after=after, count=SEEDS)
+        return found.get(number, [])
+
+    def unlisted(self, urls: Sequence[str]) -> set[str]:
+        """Return the URLs that are in no list of seeds, without those of partitions that do not answer."""
+        parts: dict[int, list[str]] = {}
+        for url in urls:
+            parts.setdefault(self.owners.partition_of_uri(CrawlUri(url)), []).append(url)
+        asked = (self.owners.ask("unlisted", list[str], of=[number], urls=part) for number, part in parts.items())
+        return {url for answer in asked for found in answer.values() for url in found}
+
+    def log_lines(self, since: float | None, *, whole: bool) -> tuple[Iterator[CrawlLogLine] | None, str]:
+        """Return that there is no crawl.log."""
+        return None, NO_LOG
+
+    def last_statuses(self, urls: Collection[str]) -> Mapping[str, int]:
+        """Return none, as there is no crawl.log."""
+        return {}
+
+    # -- groups of queues
+
+    def groups(self, limit: int) -> GroupsListed:
+        """Return none: groups of queues are listed for a job only."""
+        return GroupsListed()
+
+    def group_of(self, queue: QueueRecord) -> GroupRow | None:
+        """Return None: the owner of a partition alone knows the group of a queue."""
+        return None
+
+    def quotas_of(self, queue: QueueRecord) -> list[QuotaUse]:
+        """Return the use of each limit of a quota that holds for a queue's next URI, as its owner has it."""
+        return self._found(queue.queue).quotas
+
+    def group_names(self) -> Callable[[QueueRecord], str | None] | None:
+        """Return None: no groups of queues are listed here."""
+        return None
+
+    # -- listings
+
+    def sorted_queues(
+        self, selection: Selection, *, sort: str, reverse: bool, end: int | None
+    ) -> Iterator[tuple[QueueRecord, Raised | None]]:
+        """Yield the selected queues, sorted; each owner sends its first `end`. Memory: these, or all selected ones."""
+        if selection.group is not None:
+            raise FrontierError(_NO_GROUPS)
+        if end is not None:
+            yield from self._best_queues(selection, sort=sort, reverse=reverse, count=end)
+            return
+        key = attrgetter(sort)
+        yield from sorted(self._each_queue(selection), key=lambda row: key(row[0]), reverse=reverse)
+
+    def _each_queue(self, selection: Selection) -> Iterator[tuple[QueueRecord, Raised | None]]:
+        """Yield the selected queues, by partition, in order of creation."""
+        for number in range(self.owners.partitions):
+            after: int | None = -1
+            while after is not None and number not in self.missing:
+                found = self.owners.ask("queues", QueuePage, of=[number], selection=selection, after=after)
+                if number in found:
+                    page: QueuePage = found[number]
+                    yield from _rows(page)
+                    after = page.rest
+
+    def _best_queues(
+        self, selection: Selection, *, sort: str, reverse: bool, count: int
+    ) -> list[tuple[QueueRecord, Raised | None]]:
+        """Return the first `count` of the selected queues, sorted by a column. Each owner sends its best ones only."""
+        rows: list[tuple[QueueRecord, Raised | None]] = []
+        wanted = dict.fromkeys(range(self.owners.partitions), 0)
+        while wanted:
+            offset = min(wanted.values())
+            numbers = [number for number, at in wanted.items() if at == offset]
+            found: dict[int, QueuePage] = self.owners.ask(
+                "best", QueuePage, of=numbers, selection=selection, sort=sort, reverse=reverse, offset=offset,
+                count=min(count - offset, MOST_ROWS),
+            )  # fmt: skip
+            for number in numbers:
+                page = found.get(number)
+                rows += [] if page is None else _rows(page)
+                if page is None or not _has_more(page, min(count - offset, MOST_ROWS)):
+                    del wanted[number]
+                else:
+                    wanted[number] = offset + len(page.queues)
+            wanted = {number: at for number, at in wanted.items() if at < count}
+        rows.sort(key=lambda row: getattr(row[0], sort), reverse=reverse)
+        return rows[:count]
+
+    def audit(
+        self, *, key: str | None = None, where: Where | None = None, count: int | None = None, before: int = 0
+    ) -> Listed[AuditRow]:
+        """Return the audit, newest first, one row for a command to all partitions, of the newest `count` of each."""
+        count = MOST_ROWS if count is None else min(count, MOST_ROWS)
+        found: dict[int, list[AuditRow]] = self._ask("audit", list[AuditRow], key, count=count, key=key)
+        is_cut = any(len(entries) == MOST_ROWS for entries in found.values())
+        left_out = f"older entries left out: owners send the newest {MOST_ROWS:,}" if is_cut else ""
+        rows = merging.merged_audit(found)[::-1]
+        return Listed([row for row in rows if where is None or where(row.entry)], left_out)
+
+    def _ask(self, look: str, kind: Any, queue: str | None, **named: Any) -> dict[int, Any]:
+        """Return the answers of all owners by partition, or of the owner of one queue. Raises ConnectionLost for it."""
+        if queue is None:
+            return self.owners.ask(look, kind, **named)
+        number = self.owners.partition_of_queue(queue)
+        return {number: self.owners.ask_one(number, look, kind, **named)}
+
+    def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
+        """Return the outcomes of those audit entries that changed adjustments, summed over all partitions."""
+        names = [str(row.id) for row in rows if row.entry.command in ("adjust", "withdraw")]
+        found = self.owners.ask("outcomes", dict[str, AdjustmentOutcome], names=names) if names else {}
+        parts: dict[str, list[AdjustmentOutcome]] = {}
+        for outcomes in found.values():
+            for name, one in outcomes.items():
+                parts.setdefault(name, []).append(one)
+        return {name: summed(each) for name, each in parts.items()}
+
+    def undo_refusals(self, rows: Sequence[AuditRow]) -> Mapping[int | str, str]:
+        """Return by id why the undo of audit entries would be refused: by any partition with force, by all without."""
+        names = [str(row.id) for row in rows if row.inverse]
+        found = self.owners.ask("undo_refusals", dict[str, str], names=names) if names else {}
+        refused: dict[int | str, str] = {}
+        for name in names:
+            told = {number: why[name] for number, why in found.items() if name in why}
+            by_force = {number: why for number, why in told.items() if why.endswith(FORCE)}
+            if by_force:
+                refused[name] = f"in {merging.named_partitions(by_force)}: {next(iter(by_force.values()))}"
+            elif told and all(told.values()):
+                refused[name] = next(iter(told.values()))
+        return refused
+
+    def in_progress(self) -> str:
+        """Return "": a command reports its progress in each partition itself."""
+        return ""
+
+    def adjustments(self) -> list[AdjustmentRow]:
+        """Return the adjustments in force in any partition."""
+        return merging.merged_adjustments(self.owners.ask("adjustments", list[AdjustmentRow]))
+
+    def quotas(self) -> list[QuotaUse]:
+        """Return the use of each limit of a quota in any partition, the fullest first."""
+        found = self.owners.ask("quotas", list[QuotaUse])
+        return quota_use.sorted_uses(use for uses in found.values() for use in uses)
+
+    def labels(self) -> list[LabelTotals]:
+        """Return the fetches and the seeds of each label, summed over all partitions."""
+        return label_totals.summed(self.owners.ask("labels", list[LabelTotals]).values())
+
+    def retired(self, match: str | None, count: int) -> RetiredList:
+        """Return retired queues that match, by partition, and some that retire again."""
+        found: dict[int, RetiredList] = self.owners.ask("retired", RetiredList, match=match, count=count, job=self.job)
+        parts = [found[number] for number in sorted(found)]
+        return RetiredList([one for part in parts for one in part.rows][:count], [o for p in parts for o in p.again])
+
+    def leases(self, key: str | None = None) -> Listed[StoredLease]:
+        """Return the leases of all partitions, or of one queue."""
+        found: dict[int, RowPage[StoredLease]] = self._ask("leases", RowPage[StoredLease], key)
+        rows = [lease for number in sorted(found) for lease in found[number].rows if key in (None, lease.queue)]
+        return Listed(rows, _left_out(sum(one.left for one in found.values()), "lease"))
+
+    def dead_letters(self) -> Listed[tuple[int | LetterId, DeadLetter]]:
+        """Return the dead letters of all partitions."""
+        found: dict[int, RowPage[DeadLetter]] = self.owners.ask("dead_letters", RowPage[DeadLetter])
+        rows = [(LetterId(number, letter.id), letter) for number in sorted(found) for letter in found[number].rows]
+        return Listed(rows, _left_out(sum(one.left for one in found.values()), "dead letter"))
+
+    def statuses(self, selection: Selection, *, status: str = "", limit: int | None = None) -> Statuses:
+        """Return the answers of the selected queues of all partitions, those with most of a status first."""
+        found: dict[int, Statuses]
+        found = self.owners.ask("statuses", Statuses, selection=selection, status=status, limit=limit)
+        return merged_statuses(found.values(), status=status, limit=limit)
+
+    def fetched_queues(self) -> Iterator[FetchedQueue]:
+        """Yield the fetches of each queue, one partition after the other."""
+        for number in range(self.owners.partitions):
+            after: int | None = -1
+            while after is not None and number not in self.missing:
+                found: dict[int, FetchedPage] = self.owners.ask("fetched", FetchedPage, of=[number], after=after)
+                if number in found:
+                    yield from found[number].rows
+                    after = found[number].rest
+
+    def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
+        """Return the selected queues that look like crawler traps in any partition, the most suspicious first."""
+        found: dict[int, list[Suspect]] = self.owners.ask("traps", list[Suspect], selection=selection, limit=limit)
+        return sorted((one for suspects in found.values() for one in suspects), key=trap_list.order)[:limit]
+
+    # -- one queue or URL
+
+    def queue(self, key: str, *, limit: int | None = 1, spread: bool = False) -> tuple[QueueRecord, list[PendingUri]]:
+        """Return a queue from its owner, given its key, a URL, or another spelling of its host."""
+        found = self._found(key, limit=limit, spread=spread)
+        if found.queue is None:
+            others = self._asked_for(key)
+            meant = next((one.meant for one in others.values() if one.is_sure), None)
+            if meant is not None:
+                found = self._found(meant, limit=limit, spread=spread)
+            if found.queue is None:
+                raise self._no_queue(key, others)
+        return found.queue, found.pending
+
+    def key_of(self, key: str) -> str:
+        """Return the key of a queue that is given in any spelling of its host. Raises NoSuchQueue."""
+        found = self._found(key)
+        if found.queue is None:
+            raise self._no_queue(key, self._asked_for(key))
+        return found.queue.queue
+
+    def unknown_keys(self, match: str) -> list[str]:
+        """Return the keys that a pattern lists and no queue has; none while a partition does not answer."""
+        found: dict[int, list[str]] = self.owners.ask("unknown_queues", list[str], match=match)
+        if self.missing:
+            return []
+        return [key for key in found[0] if all(key in others for others in found.values())]
+
+    def _found(self, key: str, *, limit: int | None = 1, spread: bool = False) -> FoundQueue:
+        found: FoundQueue = self.owners.ask_one(
+            self.owners.partition_of_queue(key), "queue", FoundQueue, key=key, limit=limit, spread=spread
+        )
+        return found
+
+    def _asked_for(self, key: str) -> dict[int, FoundQueue]:
+        return self.owners.ask("queue", FoundQueue, key=key, limit=1, spread=False)
+
+    def _no_queue(self, key: str, others: Mapping[int, FoundQueue]) -> NoSuchQueue:
+        near = next((f"; did you mean {clean(one.meant)}?" for one in others.values() if one.meant), "")
+        return NoSuchQueue(key, near, self.job)
+
+    def explain(
+        self, target: str, *, log: Path | None = None, progress: Callable[[int], None] | None = None
+    ) -> Explanation:
+        """Explain why a URL or a queue is not being crawled, as the owner of its partition does."""
+        if log is not None:
+            raise FrontierError("a crawl in partitions has the logs of its crawlers, if any")
+        number = self.owners.partition_of_queue(target)
+        if "://" in target and self._found(target).queue is None:  # else it is the key of a queue
+            number = self.owners.partition_of_uri(target)
+        answer = self._explained(number, target)
+        if answer.verdict == "never" and "://" not in target and answer.kind == "url":
+            others = self.owners.ask("explain", Explanation, target=target, job=self.job)
+            answer = next((one for one in others.values() if one.kind == "queue"), answer)
+        if any(one.code in ("never-scheduled", "seen-unknown") for one in answer.reasons):
+            answer = self._explained_elsewhere(number, target) or answer
+            if self.missing:
+                answer.reasons[-1] = _with_doubt(answer.reasons[-1])
+        return answer
+
+    def _explained(self, number: int, target: str, **options: Any) -> Explanation:
+        """Return the explanation of a partition's owner, with the crawl-wide id of a dead letter."""
+        answer: Explanation
+        answer = self.owners.ask_one(number, "explain", Explanation, target=target, job=self.job, **options)
+        for place, one in enumerate(answer.reasons):
+            if one.code == "dead-letter" and one.command is not None:
+                command, _, letter = one.command.rpartition(" ")
+                answer.reasons[place] = replace(one, command=f"{command} {LetterId(number, int(letter))}")
+        return answer
+
+    def _explained_elsewhere(self, number: int, url: str) -> Explanation | None:
+        """Return the explanation of another partition than that of a URL's host; None if none knows the URL."""
+        others = [other for other in range(self.owners.partitions) if other != number]
+        known: dict[int, bool] = self.owners.ask("is_known", bool, of=others, url=url)
+        found = {other: self._explained(other, url, anywhere=True) for other in sorted(known) if known[other]}
+        if not found:
+            return None
+        other = min(found, key=lambda each: found[each].verdict == "never")
+        found[other].reasons.insert(
+            0,
+            ReasonStep(
+                "elsewhere",
+                f"It is in partition {other}, and not in partition {number}, where its host is: it was scheduled with "
+                "a `queue` of its own.",
+            ),
+        )
+        return found[other]
+
+    # -- commands
+
+    def dry_run(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
+        """Return the effect that a command would have on all partitions."""
+        effect = steering_plan.dry_run(self.owners, op, args)
+        totals = self.head().totals
+        return dry_runs.with_end(op, args, effect, None if self.missing else totals)
+
+    def simulate(self, asked: SimulationRequest, **options: Any) -> list[Simulated]:
+        """Refuse: the command line simulates the snapshots, which this does not know."""
+        raise FrontierError(NO_SIMULATION)
+
+    def apply(self, command: OperatorCommand) -> Applied:
+        """Give a command to the partitions that it is for, and wait for them."""
+        plan = steering_plan.plan(self.owners, command.op, command.args)
+        name, entries, left = steering_plan.give(self.owners, command._replace(args=plan.args), plan)
+        refused(entries)
+        errors = {number: one.error for number, one in entries.items() if one.error}
+        done = [one for one in entries.values() if not one.error]
+        return Applied(
+            structs.replace(merging.merged_entry(done), id=name_of(name)) if done else None,
+            [one.effect for one in done],
+            self.owners.not_applied(left) if left else "",
+            f"refused by {merging.named_partitions(errors)}: {next(iter(errors.values()))}" if errors else "",
+        )
+
+    def schedule(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Schedule the URIs of a command, each in its partition; the audit has nothing of it. Returns the counts."""
+        return structs.asdict(self.owners.frontier.schedule_many(map(uri_from, args["uris"])))
+
+    def check_letters(self, ids: Sequence[Any]) -> None:
+        """Raise FrontierError if an id is that of no dead letter."""
+        wanted: dict[int, list[int]] = {}
+        for one in ids:
+            if not isinstance(one, LetterId) or one.partition >= self.owners.partitions:
+                raise self._no_letter(one)
+            wanted.setdefault(one.partition, []).append(one.number)
+        for partition, numbers in wanted.items():
+            unknown = self.owners.ask_one(partition, "unknown_letters", list[int], ids=numbers)
+            if unknown:
+                raise self._no_letter(LetterId(partition, unknown[0]))
+
+    def _no_letter(self, name: Any) -> FrontierError:
+        return FrontierError(
+            f"there is no dead letter {name}; `budgetfrontier dead-letters {self.job}` lists them as PARTITION/ID, and "
+            "nothing was changed"
+        )
+
+
+def _reported(summary: PartitionSummary) -> Reported:
+    return Reported(summary.report, summary.gathered)
+
+
+def _has_more(page: QueuePage, asked: int) -> bool:
+    """Return whether a partition may have more queues than a page of `asked` ones."""
+    return bool(page.queues) and (page.rest is not None or len(page.queues) == asked)
+
+
+def _rows(page: QueuePage) -> Iterator[tuple[QueueRecord, Raised | None]]:
+    if page.raised:
+        return zip(page.queues, page.raised, strict=True)
+    return ((queue, None) for queue in page.queues)
+
+
+def _with_doubt(reason: ReasonStep) -> ReasonStep:
+    """Return a reason with the hint that partitions which do not answer may have the URL on a queue of its own."""
+    return replace(reason, text=reason.text.replace("never scheduled", "never scheduled where partitions answer", 1))
+
+
+def _left_out(count: int, what: str) -> str:
+    return f"{counted(count, what)} left out: owners send {MOST_BYTES >> 20} MiB of them at most" if count > 0 else ""

@@ -1,0 +1,234 @@
+"""Operators' reads from, and commands to, the owners of a crawl's partitions."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+from budgetfrontier.bus.interface import BusError
+from budgetfrontier.cluster.calls.partition_router import PAUSE
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.directory.summaries import PartitionSummary
+from budgetfrontier.cluster.operators import merging
+from budgetfrontier.cluster.operators.inspection import AppliedCommand
+from budgetfrontier.cluster.operators.owner_calls import OwnerCalls
+from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, to_standings
+from budgetfrontier.cluster.partitions.routing import partition_of_queue
+from budgetfrontier.core.converters import converter
+from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.core.units import describe_duration
+from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
+from budgetfrontier.remote import RemoteFrontier
+from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.settings import Settings
+from budgetfrontier.storage.records import AuditEntry
+
+GONE: Final = 30.0
+"""Seconds after which a partition whose owner does not answer, and has published no summary, counts as missing."""
+WAIT: Final = 10.0
+"""Seconds for which a command waits until the owners of all partitions have applied it."""
+_T = TypeVar("_T")
+Ends = Callable[[int], Mapping[int, int]]
+"""Takes the number of partitions; returns the ends of their logs: the offset that comes next in each."""
+
+
+class CrawlOwners:
+    """The owners of a crawl's partitions, for one thread. `job` stands for the crawl in suggested commands."""
+
+    def __init__(
+        self,
+        frontier: ClusterFrontier,
+        *,
+        job: str,
+        ends: Ends | None = None,
+        summaries: Callable[[], Mapping[int, PartitionSummary]] | None = None,
+        patience: float | None = None,
+    ) -> None:
+        """Ask the owners that a client finds. `summaries()` returns those that they have published, if they do."""
+        self.job = job
+        self.summaries = summaries
+        self.ages: dict[int, float] = {}
+        """By partition: the seconds since its summary, of those whose owners have not answered what was asked last."""
+        self.ends = ends
+        self.calls = OwnerCalls(frontier, patience=patience)
+        self.progress: dict[int, dict[str, Any]] = {}
+        """By partition: the effect so far of the command that was waited for, where it was begun and not ended."""
+        self.frontier = frontier
+        self._settings: Settings | None = None
+
+    def __repr__(self) -> str:
+        return f"<CrawlOwners of {self.frontier!r}>"
+
+    @property
+    def missing(self) -> set[int]:
+        """The partitions whose owners have answered no look so far; they are not asked again."""
+        return self.calls.missing
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions. Raises ConnectionLost if none has an owner."""
+        return self.frontier.partitions
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the crawl, as its workers have them, without the adjustments."""
+        if self._settings is None:
+            found: Settings = self.calls.any(lambda remote: remote.settings)
+            self._settings = found
+        return self._settings
+
+    def partition_of_uri(self, uri: str | CrawlUri) -> int:
+        """Return the partition of a URI."""
+        return self.frontier.router.partition(uri)
+
+    def partition_of_queue(self, key: str) -> int:
+        """Return the partition of the queue with a key."""
+        return partition_of_queue(key, self.partitions)
+
+    def ask(self, look: str, kind: Any, *, of: Iterable[int] | None = None, **named: Any) -> dict[int, Any]:
+        """Return the answers of owners to a look of `inspection`, by partition: of all, or of some."""
+        return self.calls.each(_inspected(look, kind, named), range(self.partitions) if of is None else of)
+
+    def latest(
+        self,
+        call: Callable[[RemoteFrontier, int], _T],
+        of_summary: Callable[[PartitionSummary], _T],
+        *,
+        lists: bool = False,
+    ) -> dict[int, _T]:
+        """Return the answers of owners by partition; of those that do not answer at once, the values in summaries.
+
+        One whose summary is older than `GONE` counts as missing nevertheless. Ages are by the broker's clock and that
+        of this machine; with `lists`, they are those of the aggregates. Takes a second at the most, if all partitions
+        without an answer have a summary.
+        """
+        numbers = range(self.partitions)
+        if self.summaries is None:
+            return self.calls.each(call, numbers)
+        found: dict[int, _T] = self.calls.soon(call, numbers)
+        if len(found) == len(numbers):
+            return dict(sorted(found.items()))
+        known, now = self._known(), time.time()
+        late = {number: known[number] for number in numbers if number not in found and number in known}
+        for number, one in late.items():
+            self.ages[number] = max(0.0, now - one.at) + (one.gathered_before if lists else 0.0)
+        self.calls.missing |= {number for number, one in late.items() if now - one.at > GONE}
+        found |= {number: of_summary(one) for number, one in late.items()}
+        found |= self.calls.each(call, set(numbers) - found.keys())
+        return dict(sorted(found.items()))
+
+    def _known(self) -> Mapping[int, PartitionSummary]:
+        try:
+            return {} if self.summaries is None else self.summaries()
+        except BusError:  # of a topic that is not there, such as that of a crawl that begins
+            return {}
+
+    def looked(
+        self, look: str, kind: Any, of_summary: Callable[[PartitionSummary], Any], **named: Any
+    ) -> dict[int, Any]:
+        """Return the `latest` answers to a look of `inspection`, by partition."""
+        return self.latest(_inspected(look, kind, named), of_summary, lists=look == "report")
+
+    def ask_one(self, number: int, look: str, kind: Any, **named: Any) -> Any:
+        """Return the answer of the owner of one partition. Raises ConnectionLost."""
+        found = self.ask(look, kind, of=[number], **named)
+        if number not in found:
+            raise ConnectionLost(self.without_owner([number]))
+        return found[number]
+
+    def without_owner(self, numbers: Collection[int]) -> str:
+        """Return the sentence that the owners of partitions do not answer, with the last ones known."""
+        return self.calls.sentence(numbers, self.partitions)
+
+    def told_late(self) -> str:
+        """Return the sentence on the age of figures that are from summaries; "" if there are none."""
+        if not self.ages:
+            return ""
+        named, oldest = merging.named_partitions(self.ages), describe_duration(max(self.ages.values()))
+        whose, since = ("its owner", "") if len(self.ages) == 1 else ("their owners", "up to ")
+        return f"the figures of {named} are those that {whose} published {since}{oldest} ago"
+
+    def standings(self) -> dict[int, PartitionProgress]:
+        """Return the standings of partitions: each worker is asked once for all of its own."""
+        standings_of: dict[RemoteFrontier, dict[int, PartitionProgress]] = {}
+
+        def call(remote: RemoteFrontier, number: int) -> PartitionProgress:
+            if remote not in standings_of:
+                standings_of[remote] = {one.partition: one for one in to_standings(remote.standings())}
+            if number not in standings_of[remote]:
+                raise NotOwner
+            return standings_of[remote][number]
+
+        return self.latest(call, attrgetter("standing"))
+
+    # -- commands
+
+    def give(
+        self,
+        command: OperatorCommand,
+        more: Mapping[int, dict[str, Any]] | None = None,
+        *,
+        to: Iterable[int] | None = None,
+    ) -> bytes:
+        """Append a command to the logs of all partitions, or of some; return its id. Each applies it once.
+
+        `more` are further arguments for some partitions. Any worker can do that: it is repeated with the next one, and
+        with the same id, if one does not answer.
+        """
+        name = os.urandom(8)
+        order = [name, list(command), dict(more or {}), None if to is None else sorted(to)]
+        self.calls.any(lambda remote: remote.plain("give_command", *order), within=WAIT)
+        return name
+
+    def applied(self, name: bytes, *, of: Collection[int] | None = None) -> dict[int, AuditEntry]:
+        """Wait until the owners of partitions have applied a command; return its audit entries, by partition.
+
+        `progress` then has the partitions that have begun it, and not ended it.
+        """
+        deadline = time.monotonic() + WAIT
+        found: dict[int, AuditEntry] = {}
+        left = set(range(self.partitions) if of is None else of)
+        while left:
+            answers: dict[int, AppliedCommand] = self.ask("applied", AppliedCommand, of=left, command=name)
+            found |= {number: one.entry for number, one in answers.items() if one.entry is not None}
+            self.progress = {number: one.progress for number, one in answers.items() if one.progress is not None}
+            left -= found.keys() | self.missing
+            if not left or time.monotonic() > deadline:
+                break
+            time.sleep(PAUSE)
+        return found
+
+    def not_applied(self, numbers: Collection[int]) -> str:
+        """Return the sentence that partitions have not applied a command yet."""
+        named = merging.named_partitions(numbers)
+        log = "its log" if len(numbers) == 1 else "their logs"
+        begun = [self.progress[number] for number in numbers if number in self.progress]
+        if begun:
+            done = Counter[str]()
+            for effect in begun:
+                done.update({name: count for name, count in effect.items() if isinstance(count, int)})
+            far = ", ".join(f"{name} {count:,}" for name, count in done.items())
+            return (
+                f"not done yet in {named} of {self.partitions} ({far}): it goes on by itself, and "
+                f"`budgetfrontier audit {self.job}` lists it once it is done; do not give it again"
+            )
+        return (
+            f"not applied yet by {named} of {self.partitions}: it is in {log}, and counts once an "
+            "owner reads it; do not give it again"
+        )
+
+
+def _inspected(look: str, kind: Any, named: dict[str, Any]) -> Callable[[RemoteFrontier, int], Any]:
+    """Return the call that asks the owner of a partition for a look of `inspection`."""
+    convert = converter(kind)
+    return lambda remote, number: convert(remote.plain("inspect", number, look, named))
+
+
+def refused(entries: Mapping[int, AuditEntry]) -> None:
+    """Raise FrontierError if a command was refused by all partitions that have applied it."""
+    if entries and all(entry.error for entry in entries.values()):
+        raise FrontierError(next(iter(entries.values())).error or "")

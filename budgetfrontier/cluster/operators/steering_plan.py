@@ -1,0 +1,160 @@
+"""Plans of commands to a crawl in partitions: effects, the partitions concerned, and the results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from budgetfrontier.cluster.operators import merging
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators.entry_names import read_name
+from budgetfrontier.cluster.operators.inspection import Undoing
+from budgetfrontier.cluster.partitions.operator_commands import OF_QUEUES, refusal
+from budgetfrontier.engine.commands.adjustment import promise
+from budgetfrontier.engine.commands.scheduling import uri_from
+from budgetfrontier.engine.commands.undo_queues import NOTHING
+from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.reports import dry_runs
+from budgetfrontier.reports.operators import AdjustmentRow, OperatorCommand
+from budgetfrontier.rules.undoing import ENDING
+from budgetfrontier.settings.matching import may_select_several
+from budgetfrontier.storage.records import AuditEntry
+
+_OF_CRAWL: Final = ("pause", "resume", "terminate")
+
+
+class SteeringPlan(NamedTuple):
+    """A command as it is given: its arguments, further ones of some partitions, and the partitions (None: all)."""
+
+    args: dict[str, Any]
+    more: Mapping[int, dict[str, Any]] | None = None
+    to: Collection[int] | None = None
+
+
+def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the effect that a command would have on the crawl. Raises FrontierError if it would be refused."""
+    if op in ENDING:
+        states, _ = undoable(owners, op, read_name(str(args["id"])), force=bool(args.get("force")))
+        return merging.merged_result(op, states)
+    if op not in ("schedule", "delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
+        raise FrontierError(f"{op} has no dry run on a crawl in partitions")
+    args = _as_asked(owners, op, args)
+    if (error := refusal(op, args)) is not None:
+        raise error
+    if (parts := _parts(owners, args)) is not None:
+        return merging.merged_result(op, _dry_runs_of_parts(owners, op, args, parts))
+    found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=args)
+    if not found:
+        raise ConnectionLost(owners.without_owner(owners.missing))
+    return merging.merged_result(op, [*found.values()])
+
+
+def _dry_runs_of_parts(
+    owners: CrawlOwners, op: str, args: dict[str, Any], parts: Mapping[int, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the effects that the parts of a command would have on their partitions."""
+    return [
+        owners.ask_one(number, "dry_run", dict[str, Any], op=op, args=args | part) for number, part in parts.items()
+    ]
+
+
+def _parts(owners: CrawlOwners, args: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
+    """Return the dead letters or the URIs that a command names, by their partitions; None if it names none."""
+    if args.get("ids") is not None:
+        return {number: {"ids": ids} for number, ids in _by_partition(args["ids"]).items()}
+    if not args.get("uris"):
+        return None
+    found: dict[int, dict[str, Any]] = {}
+    for one in args["uris"]:
+        number = owners.partition_of_uri(uri_from(one))
+        found.setdefault(number, {"uris": []})["uris"].append(one)
+    return found
+
+
+def _by_partition(ids: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+    """Return the numbers of dead letters by their partitions."""
+    letters: dict[int, list[int]] = {}
+    for partition, number in ids:
+        letters.setdefault(partition, []).append(number)
+    return letters
+
+
+def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
+    """Return the plan of a command. Raises FrontierError if it would be refused by all partitions."""
+    if op in dry_runs.OF_ADJUSTMENTS:
+        args = _as_asked(owners, op, args)
+        found: dict[int, dict[str, Any]] = owners.ask("figures", dict[str, Any], op=op, args=args)
+        if args.get("promised") is None and found:
+            args = args | {"promised": promise(merging.merged_effect([one["promised"] for one in found.values()]))}
+        return SteeringPlan(args, {number: {"survey": one["survey"]} for number, one in found.items()})
+    if op in ENDING:
+        entry = read_name(str(args["id"]))
+        _, to = undoable(owners, op, entry, force=bool(args.get("force")))
+        return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
+    if (parts := _parts(owners, args)) is not None:
+        rest: dict[str, Any] = {"uris": []} if args.get("ids") is None else {"ids": None}
+        return SteeringPlan(args | rest, parts, parts.keys())
+    return SteeringPlan(args, to=_concerned(owners, op, args))
+
+
+def give(
+    owners: CrawlOwners, command: OperatorCommand, planned: SteeringPlan
+) -> tuple[bytes, dict[int, AuditEntry], set[int]]:
+    """Give a command as it is planned, and wait for the partitions that it is for.
+
+    Returns its id, its audit entries by partition, and the partitions that have not applied it yet.
+    """
+    asked = set(range(owners.partitions) if planned.to is None else planned.to)
+    name = owners.give(command, planned.more, to=planned.to)
+    entries = owners.applied(name, of=asked)
+    return name, entries, asked - entries.keys()
+
+
+def _as_asked(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a command; an adjustment to withdraw is named by the command that made it."""
+    if op != "withdraw":
+        return args
+    name = str(args["id"])
+    found = owners.ask("adjustments", list[AdjustmentRow]).values()
+    command = read_name(name) if any(one.id == name for rows in found for one in rows) else None
+    if not isinstance(command, bytes):
+        raise FrontierError(
+            f"adjustment {name} is not in force; `budgetfrontier adjust {owners.job} --list` lists those that are"
+        )
+    return args | {"id": command}
+
+
+def undoable(
+    owners: CrawlOwners, op: str, entry: bytes | tuple[int, int], *, force: bool
+) -> tuple[list[dict[str, Any]], set[int]]:
+    """Return the effect that `undo` or `discard` would have in each partition, and the partitions to give it to.
+
+    Those are the partitions that it has changed, in which it waits, or that do not answer. Raises FrontierError, also
+    if one of them refuses it without `force` because something was changed since.
+    """
+    number = entry if isinstance(entry, bytes) else entry[1]
+    of = None if isinstance(entry, bytes) else [entry[0]]
+    if of is not None and of[0] >= owners.partitions:
+        raise FrontierError(f"there is no partition {of[0]}: they are 0 to {owners.partitions - 1}")
+    found: dict[int, Undoing] = owners.ask("undo", Undoing, of=of, op=op, entry=number, force=force)
+    changed = {partition: one for partition, one in found.items() if one.can_be_forced}
+    if changed:
+        raise FrontierError(f"in {merging.named_partitions(changed)}: {next(iter(changed.values())).refusal}")
+    effects = {partition: one.effect for partition, one in found.items() if one.effect is not None}
+    if not effects:
+        if not found:
+            raise ConnectionLost(owners.without_owner(owners.missing))
+        whys = [one.refusal for one in found.values() if one.is_known]
+        why = next((one for one in whys if not one.endswith(NOTHING)), next(iter(whys), ""))
+        raise FrontierError(why or f"no partition that answers has it; `budgetfrontier audit {owners.job}` lists all")
+    waiting = {partition for partition, one in found.items() if one.waits}
+    everywhere = of is None and all(one.is_known or one.waits for one in found.values())
+    return [*effects.values()], {*effects, *waiting, *(owners.missing if everywhere else ())}
+
+
+def _concerned(owners: CrawlOwners, op: str, args: dict[str, Any]) -> list[int] | None:
+    """Return the partition of the queue that a command names in full; None: all."""
+    key = args.get("queue")
+    if key is None or (op not in OF_QUEUES and may_select_several(key)):
+        return None
+    return [owners.partition_of_queue(key)]

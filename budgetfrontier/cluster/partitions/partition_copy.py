@@ -1,0 +1,110 @@
+"""A copy of a partition: tables into which the rows of its log are written, whoever the owner is.
+
+It has no frontier, no policy and no settings; the owner's frontier opens the same folder. No threads, no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from budgetfrontier.bus.interface import Received
+from budgetfrontier.cluster.log import state
+from budgetfrontier.cluster.log.entries import Claimed
+from budgetfrontier.cluster.log.log_reading import LogReading, OwnerChanges
+from budgetfrontier.cluster.log.state import LogPlace
+from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.storage import keys, meta, table_changes
+from budgetfrontier.storage.environment import Environment
+
+
+class PartitionCopy:
+    """One partition of a crawl in a folder of its own, as of its log: `apply` takes entries, `commit` stores them.
+
+    Nothing is stored in the folder before there is something in the log.
+    """
+
+    def __init__(self, folder: Path, crawl: str, partition: int, partitions: int) -> None:
+        """Open the copy as of its last commit. Raises CorruptFrontier, FrontierLocked, NewerSchema, and FrontierError
+        for the folder of something else.
+        """
+        self.folder, self.number = folder, partition
+        self._env: Environment | None = None
+        self._is_written = False
+        wanted = LogPlace(crawl, partition, partitions)
+        if (self._path / "data.mdb").is_file():
+            self._env = Environment(self._path)
+            try:
+                wanted = _checked(self._stored_place(), wanted, self._path)
+            except BaseException:
+                self._env.close()
+                raise
+        self.reading = LogReading(wanted)
+
+    def __repr__(self) -> str:
+        return f"<PartitionCopy {self.number} of {self.place.crawl!r} at {self.reading.position}>"
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / FRONTIER
+
+    @property
+    def place(self) -> LogPlace:
+        """The place in the log as of the last changes that say one."""
+        return self._stored_place() or self.reading.place
+
+    def apply(self, batch: Sequence[Received], *, begins: int | None = None, nonce: bytes = b"") -> int | None:
+        """Write the changes in entries; return the offset of the claim with a nonce, and read no further than that.
+
+        Raises LogGap if entries are missing (`LogReading.read`), NewerEntry and NewerChanges.
+        """
+        for offset, _, body, _ in self.reading.read(batch, begins):
+            if isinstance(body, OwnerChanges):
+                self._write(body.changes.rows)
+            elif isinstance(body, Claimed) and body.nonce == nonce:
+                return offset
+        return None
+
+    def commit(self) -> None:
+        """Store the changes that were written; without any, nothing is written to the disk."""
+        if self._env is not None and self._is_written:
+            self._env.commit()
+            self._is_written = False
+
+    def close(self) -> None:
+        """Close the tables as of the last commit."""
+        env, self._env = self._env, None
+        if env is not None:
+            env.close()
+
+    def _write(self, rows: bytes) -> None:
+        if self._env is None:
+            self._env = Environment(self._path)
+        table_changes.apply(self._env, rows)
+        self._is_written = True
+        if self._env.due:
+            self.commit()
+
+    def _stored_place(self) -> LogPlace | None:
+        if self._env is None:
+            return None
+        row = meta.read_row(self._env.txn, self._env.db[keys.META], meta.PLACE)
+        return None if row is None else state.decode(row, LogPlace)
+
+
+def _checked(found: LogPlace | None, wanted: LogPlace, folder: Path) -> LogPlace:
+    """Return the place that a folder has. Raises FrontierError if it is that of another partition, or of none."""
+    if found is None:
+        raise FrontierError(f"{folder} is a frontier of its own, and no copy of a partition: give another folder")
+    have, want = ((place.crawl, place.partition, place.partitions) for place in (found, wanted))
+    if have == want:
+        return found
+    if have[:2] == want[:2]:
+        advice = f"the number is fixed when a crawl begins: set cluster.partitions to {have[2]}, or name another crawl"
+    else:
+        advice = "give another folder, or the crawl's own name"
+    raise FrontierError(
+        f"{folder} is partition {have[1]} of {have[2]} of the crawl {have[0]!r}, not {want[1]} of {want[2]} of "
+        f"{want[0]!r}: {advice}"
+    )

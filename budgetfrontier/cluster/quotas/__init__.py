@@ -1,0 +1,1 @@
+"""Quotas: the crawl-wide limits in slices, which one partition grants to all. Pure rules."""

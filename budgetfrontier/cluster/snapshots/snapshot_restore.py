@@ -1,0 +1,163 @@
+"""Restoring of a partition's copy in a worker's folder: from a later snapshot, or anew if it is damaged."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from budgetfrontier.cluster.log import state
+from budgetfrontier.cluster.log.state import LogPlace
+from budgetfrontier.cluster.snapshots import snapshot_archive, snapshot_process
+from budgetfrontier.cluster.snapshots.snapshot_process import CheckTask
+from budgetfrontier.cluster.snapshots.snapshot_store import (
+    DamagedSnapshot,
+    Snapshot,
+    SnapshotError,
+    SnapshotStore,
+    folder_of,
+    newest_first,
+)
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
+from budgetfrontier.storage import meta
+from budgetfrontier.storage.disks import free_bytes
+from budgetfrontier.storage.lmdb_env import sync_folder
+from budgetfrontier.storage.modes import make_folder
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.whole_files import name_for_damaged
+
+FRONTIER: Final = "frontier"
+RESTORING: Final = "frontier.restoring"
+REPLACED: Final = "frontier.replaced"
+FETCHED: Final = "frontier.fetched"
+FULL: Final = 1 << 20
+"""Bytes: a disk with less than that is full."""
+SNAPSHOT: Final = "snapshot"
+"""The folder in which a snapshot is made, by a process that may outlive the worker."""
+
+log = logging.getLogger("budgetfrontier.cluster")
+
+
+def state_in(frontier: Path) -> LogPlace | None:
+    """Return the place in the log of the copy of a partition; None if there is no copy. Raises CorruptFrontier."""
+    if not (frontier / "data.mdb").is_file():
+        return None
+    with Reader(frontier) as reader:
+        row = reader.row(meta.PLACE)
+    if row is None:
+        raise FrontierError(f"{frontier} is a frontier of its own, and no copy of a partition: give another folder")
+    return state.decode(row, LogPlace)
+
+
+def clear_up(folder: Path) -> None:
+    """Bring the folder of a partition in order after a kill: the copy is there, and nothing unfinished."""
+    frontier, replaced = folder / FRONTIER, folder / REPLACED
+    if not frontier.exists() and replaced.exists():
+        replaced.rename(frontier)
+    for left in (folder / RESTORING, replaced, folder / FETCHED):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def set_aside(folder: Path, error: CorruptFrontier) -> None:
+    """Rename the damaged copy of a partition, so that it is rebuilt; `budgetfrontier verify --repair` may save it."""
+    frontier = folder / FRONTIER
+    aside = name_for_damaged(frontier)
+    frontier.rename(aside)
+    log.error(
+        "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s", frontier, aside.name, error,
+        extra={"event": "partition_damaged", "folder": str(aside)},
+    )  # fmt: skip
+
+
+class Restorer:
+    """Brings the newest snapshot to a worker that has no later copy of a partition."""
+
+    def __init__(
+        self, store: SnapshotStore, crawl: str, partitions: int, *, log_id: Callable[[], str] | None = None
+    ) -> None:
+        """Restore from a store. `log_id()` returns the identity of the logs, whose snapshots alone count; None: all."""
+        self._store, self._crawl, self._partitions, self._log_id = store, crawl, partitions, log_id
+
+    def __repr__(self) -> str:
+        return f"<Restorer of {self._crawl!r} from {self._store!r}>"
+
+    def __call__(self, partition: int, folder: Path) -> None:
+        """Replace the copy in the folder of a partition if there is a later snapshot; a kill leaves one or the other.
+
+        Raises SnapshotError if there is no copy and the store does not answer, CorruptFrontier if the copy is damaged.
+        """
+        clear_up(folder)
+        local = state_in(folder / FRONTIER)
+        if local is not None and not self._is_of(local, partition):
+            return  # it is refused when it is opened, and must not be replaced
+        position = -1 if local is None else local.position
+        try:
+            self._restore(partition, folder, position)
+        except SnapshotError as e:
+            if local is None:
+                raise
+            log.warning("partition %d goes on from the worker's own copy: %s", partition, e)
+
+    def _restore(self, partition: int, folder: Path, position: int) -> None:
+        names = self._store.names(folder_of(self._crawl, partition))
+        log_id = None if self._log_id is None else self._log_id()
+        for snapshot in newest_first(names, self._crawl, partition, log_id):
+            if snapshot.position <= position:
+                break
+            if self._fetched(snapshot, folder):
+                self._replace(folder)
+                log.info(
+                    "partition %d was restored from %s", partition, snapshot.name,
+                    extra={"event": "partition_restored", "partition": partition, "position": snapshot.position},
+                )  # fmt: skip
+                break
+
+    def _fetched(self, snapshot: Snapshot, folder: Path) -> bool:
+        """Fetch a snapshot, and unpack it beside the copy; return whether it is whole."""
+        room, restoring = folder / FETCHED, folder / RESTORING
+        shutil.rmtree(restoring, ignore_errors=True)
+        make_folder(room)
+        try:
+            self._get(snapshot, room / "file")
+            snapshot_archive.unpack(room / "file", restoring)
+            self._check(restoring, snapshot)
+        except (DamagedSnapshot, CorruptFrontier) as e:
+            shutil.rmtree(restoring, ignore_errors=True)
+            log.error("%s is not used: %s", snapshot.name, e, extra={"event": "snapshot_unusable"})
+            return False
+        except NewerSchema as e:
+            raise NewerSchema(f"the snapshot {snapshot.name} cannot be restored: {e}") from e
+        finally:
+            shutil.rmtree(room, ignore_errors=True)
+        return True
+
+    def _get(self, snapshot: Snapshot, file: Path) -> None:
+        try:
+            self._store.get(snapshot.name, file)
+        except SnapshotError as e:
+            if free_bytes(file.parent) < FULL:  # a command reports that in its own words
+                raise disk_full(file) from e
+            raise
+
+    def _check(self, frontier: Path, snapshot: Snapshot) -> None:
+        found = state_in(frontier)
+        if found is None or not self._is_of(found, snapshot.partition) or found.position != snapshot.position:
+            raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
+        checked = snapshot_process.result(snapshot_process.begin(CheckTask(str(frontier))))
+        if checked.error is not None:
+            kind = DamagedSnapshot if checked.is_damaged else SnapshotError
+            raise kind(f"{snapshot.name}: {checked.error}")
+
+    def _is_of(self, found: LogPlace, partition: int) -> bool:
+        wanted = (self._crawl, partition, self._partitions)
+        return (found.crawl, found.partition, found.partitions) == wanted
+
+    def _replace(self, folder: Path) -> None:
+        frontier, replaced = folder / FRONTIER, folder / REPLACED
+        if frontier.exists():
+            frontier.rename(replaced)
+        (folder / RESTORING).rename(frontier)
+        sync_folder(folder)
+        shutil.rmtree(replaced, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Workers: which partitions each has, and the calls of clients that it answers."""

@@ -1,0 +1,113 @@
+"""Opening of partitions by a worker; copies are restored in threads, so that no other partition waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Final
+
+from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
+from budgetfrontier.cluster.snapshots.snapshot_restore import set_aside
+from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
+from budgetfrontier.errors import CorruptFrontier, FrontierError
+
+AT_ONCE: Final = 2
+"""Copies that are restored at a time."""
+RETRY: Final = 5.0
+"""Seconds after which a store that did not answer is asked again."""
+TELL: Final = 60.0
+"""Seconds between two lines of the log about a partition that waits."""
+
+Restore = Callable[[int, Path], None]
+
+log = logging.getLogger("budgetfrontier.cluster")
+
+
+class Opener:
+    """Opens the partitions of a worker. Damaged copies are set aside, and rebuilt."""
+
+    def __init__(
+        self, folder: Path, crawl: str, partitions: int, restore: Restore | None, stopping: threading.Event
+    ) -> None:
+        self._folder, self._crawl, self._partitions = folder, crawl, partitions
+        self._restore, self._stopping = restore, stopping
+        self._turns = threading.Semaphore(AT_ONCE)
+        self._restoring: set[int] = set()
+        self._restored: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
+        self._damaged: Counter[int] = Counter()
+        self.suffix_list: str | None = None
+        """The public suffix list of the crawl, if its queue assignment needs one."""
+
+    def __repr__(self) -> str:
+        return f"<Opener of {self._crawl!r} in {self._folder}: restores {sorted(self._restoring)}>"
+
+    def folder(self, number: int) -> Path:
+        """Return the folder of a partition."""
+        return self._folder / f"partition-{number:04}"
+
+    def begin(self, number: int) -> PartitionCopy | None:
+        """Return a partition, opened; None: it is among the `restored` later."""
+        if number >= self._partitions:
+            raise FrontierError(
+                f"the log of {self._crawl!r} has a partition {number}, and cluster.partitions says "
+                f"{self._partitions}: the number is fixed when a crawl begins; begin the crawl under another name"
+            )
+        if self._restore is None:
+            return self.open(number)
+        if number not in self._restoring:
+            self._restoring.add(number)
+            arguments = (self._restore, number)
+            threading.Thread(target=self._run, args=arguments, name=f"restore {number}", daemon=True).start()
+        return None
+
+    def restored(self) -> Iterator[int]:
+        """Yield the partitions whose copies were restored since the last time. Raises the error of a restoration."""
+        while True:
+            try:
+                number, error = self._restored.get_nowait()
+            except Empty:
+                return
+            self._restoring.discard(number)
+            if error is not None:
+                raise error
+            yield number
+
+    def open(self, number: int) -> PartitionCopy | None:
+        """Return a partition, opened as its copy is; None: the copy was damaged, and is restored first."""
+        try:
+            return PartitionCopy(self.folder(number), self._crawl, number, self._partitions)
+        except CorruptFrontier as e:
+            self.set_aside(number, e)
+            return self.begin(number)
+
+    def set_aside(self, number: int, error: CorruptFrontier) -> None:
+        """Set the copy of a partition aside. Raises the error if that has not helped before."""
+        self._damaged[number] += 1
+        if self._damaged[number] > 2:
+            raise error
+        set_aside(self.folder(number), error)
+
+    def _run(self, restore: Restore, number: int) -> None:
+        next_log = monotonic()
+        try:
+            with self._turns:
+                while not self._stopping.is_set():
+                    try:
+                        restore(number, self.folder(number))
+                        break
+                    except CorruptFrontier as e:
+                        self.set_aside(number, e)
+                    except SnapshotError as e:
+                        if monotonic() >= next_log:
+                            log.warning("partition %d waits for its snapshot: %s", number, e)
+                            next_log = monotonic() + TELL
+                        self._stopping.wait(RETRY)
+        except BaseException as e:
+            self._restored.put((number, e))
+        else:
+            self._restored.put((number, None))

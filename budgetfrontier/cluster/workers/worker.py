@@ -1,0 +1,481 @@
+"""A worker: it shares the partitions of a crawl with others, and answers the calls of clients for those that it owns.
+
+Two threads: this one reads the logs, and has the partitions' tables; the writer appends to the logs. Of a partition
+that another worker claims, this one has a copy, until it is given away.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, time
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from budgetfrontier.bus.interface import LATER, SESSION, Bus, BusError, Received
+from budgetfrontier.bus.streams import Stream
+from budgetfrontier.cluster.directory.owners import Owner, WorkerDirectory
+from budgetfrontier.cluster.log import entries
+from budgetfrontier.cluster.log.entries import Claimed
+from budgetfrontier.cluster.log.log_reading import LogGap
+from budgetfrontier.cluster.log.partition_clock import PartitionClock
+from budgetfrontier.cluster.log.writer import Writer
+from budgetfrontier.cluster.partitions.partition import Overtaken, Partition, WaitingCall
+from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
+from budgetfrontier.cluster.partitions.routing import Router
+from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER
+from budgetfrontier.cluster.snapshots.snapshot_taking import Taker
+from budgetfrontier.cluster.workers.adopted_partitions import AdoptingConsumer, Adoption
+from budgetfrontier.cluster.workers.call_queue import CallQueue
+from budgetfrontier.cluster.workers.partition_opening import Opener, Restore
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner
+from budgetfrontier.server.tasks import Done
+from budgetfrontier.settings import Settings, policy_factory
+
+GROUP: Final = "workers"
+POLL: Final = 0.01
+"""Seconds for which entries are waited for while nothing is going on, and after which each partition has its turn."""
+POLL_SOON: Final = 0.002  # librdkafka waits for whole milliseconds, less than that: not at all below two
+"""The same while clients call: calls that come meanwhile have to wait as long."""
+CALM: Final = 0.5
+"""Seconds after the last call from which on nothing is going on."""
+MOST_ENTRIES: Final = 512
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at what is not due in each turn: copies are committed, snapshots taken."""
+AGAIN: Final = 60.0
+"""Seconds after which a partition is tried again whose log did not fit its copy."""
+AT_THE_END: Final = 2.0
+"""Seconds for which a worker that stops waits until its last entries are in the logs."""
+
+log = logging.getLogger("budgetfrontier.cluster")
+
+
+def log_stream(crawl: str, partitions: int) -> Stream:
+    """Return the stream that has the logs of a crawl's partitions."""
+    return Stream(f"{crawl}-log", partitions, (GROUP,))
+
+
+class ClusterWorker:
+    """A worker of a crawl. `run` is to be called once, in any thread, and so are the other methods.
+
+    `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called in a thread before
+    one is opened, to bring a copy there if it has a later one. `snapshots` are taken of those that it owns. An error of
+    a partition ends the worker: others take over; if its log has a gap, it alone is left closed. `session` is that of
+    the bus; `log_id` returns the identity of the logs, "" if it is not known; `delete_before(partition, offset)` lets
+    a broker delete the entries before an offset, if it does not delete those that are committed anyway.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        directory: WorkerDirectory,
+        settings: Settings,
+        folder: Path,
+        *,
+        partitions: int,
+        address: str,
+        restore: Restore | None = None,
+        snapshots: Taker | None = None,
+        session: float = SESSION,
+        log_id: Callable[[], str] = str,
+        delete_before: Callable[[int, int], None] = lambda partition, offset: None,
+    ) -> None:
+        self.crawl = settings.crawl
+        self.partitions = partitions
+        self.settings = settings
+        self.folder = folder
+        self.name = f"{address}#{os.getpid()}"
+        self.address = address
+        """Where clients reach this worker."""
+        self._directory = directory
+        self._bus = bus
+        self._snapshots = snapshots
+        self._session, self._log_id, self._delete_before = session, log_id, delete_before
+        self._copies: dict[int, PartitionCopy] = {}
+        """The partitions that this worker is given and does not own, or not yet."""
+        self._owned: dict[int, Partition] = {}
+        self._unpublished: set[int] = set()
+        """Those of them that nobody can find yet."""
+        self._claims: dict[int, bytes] = {}
+        """The nonces of claims that were appended and not read yet."""
+        self._calls = CallQueue()
+        self._failure: BaseException | None = None
+        self._stopping = threading.Event()
+        self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
+        self._overtaken: dict[int, float] = {}
+        """When the claims of other workers were read, by the partitions that this one has nevertheless."""
+        self._unusable: dict[int, float] = {}
+        """By partition whose log has a gap: when it is tried again."""
+        self._called = self._next_round = 0.0
+        """When a client has called last, and when each partition has its turn, whether anything has come or not."""
+        self.ready_at: dict[int, float | None] = {}
+        """By partition of which this is the owner: when something may be leased (`time.monotonic`); None: never."""
+        self.on_applied: Callable[[], None] = lambda: None
+        """Called when something was applied, after which there may be something to lease."""
+        self._stream = log_stream(self.crawl, partitions)
+        self._writer = Writer(bus, self._stream)
+        self._adoption = Adoption(self.name, bus, self._stream, directory, self._log_id, self._opener.folder)
+        self._router: Router | None = None
+
+    def __repr__(self) -> str:
+        return f"<ClusterWorker {self.name} of {self.crawl!r}: partitions {self.owned}>"
+
+    # -- in any thread
+
+    @property
+    def owned(self) -> list[int]:
+        """The partitions of which this is the owner, which answers calls."""
+        return sorted(self._owned.copy())
+
+    def call(self, partition: int, method: str, arguments: bytes, done: Done) -> None:
+        """Apply a call to a partition; `done(reply, error)` is called once its effect is in the log.
+
+        The error is NotOwner if another worker has the partition, or gets it meanwhile: then it has none.
+        """
+        self._add(partition, WaitingCall(lambda owner: owner.call(method, arguments), done, len(arguments)))
+
+    def append(self, partition: int, body: entries.Body, done: Done | None = None) -> None:
+        """Append an entry to the log of any partition; `done(None, error)` is called once it is there."""
+        self._writer.write(partition, entries.encode(body, crawl=self.crawl), done)
+
+    def look(self, partition: int, work: Callable[[Partition], Any], done: Done) -> None:
+        """Call `work(partition)` in the thread of the frontiers; `done` gets its result, once it is true, or its error.
+
+        NotOwner if this is not the owner.
+        """
+        self._add(partition, WaitingCall(work, done, 0))
+
+    def frontier_of(self, number: int) -> Path:
+        """Return the folder of the frontier of a partition. Raises NotOwner."""
+        self.check_owned(number)
+        return self._opener.folder(number) / FRONTIER
+
+    @property
+    def router(self) -> Router:
+        """The partitions of URIs, as all workers find them. Raises NotOwner before this has any partition."""
+        if self._router is None:
+            if not self._owned:
+                raise NotOwner(f"the worker {self.name} has no partition of {self.crawl!r} yet")
+            self._router = Router(self.settings, self.partitions, suffix_list=self._opener.suffix_list)
+        return self._router
+
+    def check_owned(self, number: int) -> None:
+        """Raise NotOwner unless this is the owner of a partition."""
+        if number not in self._owned:
+            raise self._not_owner(number)
+
+    def stop(self) -> None:
+        """Let `run` commit, give the partitions up, and return."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """End a worker that was never run."""
+        self._writer.close()
+        self._adoption.close()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
+
+    # -- in the thread of the frontiers
+
+    def run(self) -> None:
+        """Apply entries and calls until `stop` is called. Raises what has closed a frontier, and BusError."""
+        if (own := policy_factory.suffix_list(self.settings.frontier)) is not None:
+            self._opener.suffix_list = self._directory.suffix_list(own)
+        next_look = monotonic() + LOOK_EVERY
+        consumer = AdoptingConsumer(self._bus, self._stream, GROUP, self._assigned)
+        try:
+            while not self._stopping.is_set():
+                self._turn(consumer)
+                self._open_restored(consumer)
+                if monotonic() >= next_look:
+                    for copy in self._copies.values():
+                        with self._damage(copy):
+                            copy.commit()
+                    self._claim_again()
+                    self._try_again(consumer)
+                    positions = {number: one.position for number, one in self._owned.items()}
+                    self._adoption.step(consumer, self._unusable, positions, self._copies)
+                    self._take_snapshots(consumer)
+                    next_look = monotonic() + LOOK_EVERY
+            self._end_runs(consumer)
+        finally:
+            self._close(consumer)
+
+    def _turn(self, consumer: AdoptingConsumer) -> None:
+        """Read entries, apply what may be applied, and append the changes of that."""
+        is_calm = monotonic() > self._called + CALM
+        received = consumer.poll(MOST_ENTRIES, POLL if is_calm else POLL_SOON)
+        if self._failure is not None:
+            raise self._failure
+        self._keep(consumer.partitions)
+        by_partition: dict[int, list[Received]] = {}
+        for entry in received:
+            by_partition.setdefault(entry.partition, []).append(entry)
+        for number, batch in by_partition.items():
+            self._read(consumer, number, batch)
+        concerned = by_partition.keys() | self._take_calls()
+        is_round = monotonic() >= self._next_round
+        if is_round:
+            self._next_round = monotonic() + POLL
+        for number, one in [*self._owned.items()]:
+            if is_round or number in concerned or one.has_more:
+                self._step(consumer, one)
+        if concerned:
+            self.on_applied()
+
+    def _assigned(self, number: int) -> int | None:
+        """Open a partition that this worker is given, claim it, and return where to read its log from."""
+        if self._failure is not None:
+            return None
+        try:
+            self._lose(number, "it was assigned anew")
+            copy = self._copies.get(number) or self._opener.begin(number)
+            return LATER if copy is None else self._begin(copy)
+        except BaseException as e:  # which must not be raised in a callback of the consumer
+            self._failure = e
+            return None
+
+    def _begin(self, copy: PartitionCopy) -> int:
+        """Claim a partition that was opened; return where to read its log from, LATER if its copy does not fit it."""
+        number, position = copy.number, copy.reading.position
+        self._copies[number] = copy
+        if (objection := self._adoption.objection(copy.place)) is not None:
+            self._close_unusable(number, LogGap(objection))
+            return LATER
+        self._claim(number)
+        log.info(
+            "partition %d was opened at %d", number, position,
+            extra={"event": "partition_opened", "partition": number, "position": position},
+        )  # fmt: skip
+        return position
+
+    def _open_restored(self, consumer: AdoptingConsumer) -> None:
+        for number in self._opener.restored():
+            if number in consumer.partitions and number not in self._copies and number not in self._owned:
+                self._begin_reading(consumer, self._opener.open(number))
+
+    def _begin_reading(self, consumer: AdoptingConsumer, copy: PartitionCopy | None) -> None:
+        if copy is not None and (position := self._begin(copy)) != LATER:
+            consumer.seek(copy.number, position)
+
+    def _claim(self, number: int) -> None:
+        self._overtaken.pop(number, None)
+        self._claims[number] = nonce = os.urandom(8)
+        self.append(number, Claimed(self.name, nonce, self._log_id()))
+
+    def _claim_again(self) -> None:
+        """Claim partitions again whose last claim is that of a worker that has lost them, after a pause."""
+        for number, since in [*self._overtaken.items()]:
+            if monotonic() - since > self._session:
+                log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", number)
+                self._claim(number)
+
+    def _keep(self, mine: Iterable[int]) -> None:
+        """Close the partitions that belong to another worker now."""
+        for number in (self._copies.keys() | self._owned.keys()) - set(mine):
+            self._lose(number, f"partition {number} of {self.crawl!r} went to another worker")
+            self._overtaken.pop(number, None)
+            copy = self._copies.pop(number, None)
+            if copy is not None:
+                with self._damage(copy):
+                    copy.commit()
+                copy.close()
+            log.info(
+                "partition %d went to another worker", number, extra={"event": "partition_lost", "partition": number}
+            )
+
+    def _lose(self, number: int, why: str) -> None:
+        """Answer no calls for a partition any more, and drop what is not committed."""
+        self._claims.pop(number, None)
+        self.ready_at.pop(number, None)
+        self._unpublished.discard(number)
+        owner = self._owned.pop(number, None)
+        if owner is not None:
+            owner.drop(why)
+
+    def _read(self, consumer: AdoptingConsumer, number: int, batch: list[Received]) -> None:
+        copy, owner = self._copies.get(number), self._owned.get(number)
+        try:
+            if owner is not None:
+                with self._damage(owner):
+                    owner.read(batch, self._begins(number, batch, owner.next_offset))
+            elif copy is not None:
+                with self._damage(copy):
+                    self._read_copy(copy, batch)
+        except LogGap as e:
+            self._close_unusable(number, e)
+        except Overtaken as e:
+            log.warning("%s", e, extra={"event": "partition_overtaken", "partition": number})
+            self._lose(number, str(self._not_owner(number)))
+            if consumer.release(number):
+                return
+            self._overtaken[number] = monotonic()
+            if (copy := self._opener.open(number)) is not None:
+                self._copies[number] = copy
+                consumer.seek(number, copy.reading.position)
+
+    def _read_copy(self, copy: PartitionCopy, batch: list[Received]) -> None:
+        """Write the changes of entries; own the partition once this worker's claim was read."""
+        number = copy.number
+        begins = self._begins(number, batch, copy.reading.position)
+        epoch = copy.apply(batch, begins=begins, nonce=self._claims.get(number, b""))
+        if epoch is None:
+            return
+        place = copy.place
+        copy.commit()
+        copy.close()
+        del self._copies[number], self._claims[number]
+        stamp = next(one.time for one in batch if one.offset == epoch)
+        if log_id := self._log_id():
+            place = replace(place, log=log_id)
+        self._owned[number] = Partition(
+            copy.folder, place, epoch, self.settings, PartitionClock(stamp), suffix_list=self._opener.suffix_list
+        )
+        self._unpublished.add(number)
+
+    def _begins(self, number: int, batch: list[Received], position: int) -> int | None:
+        """Return from where on the log has all its entries, if some seem to be missing."""
+        if batch[-1].offset + 1 - position == len(batch):
+            return None
+        return self._bus.begins(self._stream, number)
+
+    def _step(self, consumer: AdoptingConsumer, owner: Partition) -> None:
+        """Let a partition apply what it may, append what has changed, and read its log where it has to."""
+        number = owner.number
+        owner.forwarding.confirm(self._writer.confirmed)
+        with self._damage(owner):
+            changed = owner.step()
+        self._write(owner, changed)
+        if owner.wanted is not None:
+            consumer.seek(number, owner.wanted)
+            owner.wanted = None
+        if number in self._unpublished and owner.is_stored:
+            self._unpublished.discard(number)
+            self._directory.publish(self._owner(number, owner.epoch, self.address))
+            log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
+        ready_in = owner.ready_in()
+        self.ready_at[number] = None if ready_in is None else monotonic() + ready_in
+
+    def _write(self, owner: Partition, changed: Iterable[bytes]) -> None:
+        for data in changed:
+            self._writer.write(owner.number, data)
+        outgoing = owner.forwarding.outgoing()
+        for one in outgoing:
+            ticket = self._writer.write(one.partition, one.data)
+        if outgoing:
+            owner.forwarding.sent(ticket)
+
+    def _take_calls(self) -> set[int]:
+        """Give the calls that have come to their partitions; return these."""
+        called = set[int]()
+        for number, call in self._calls.take():
+            called.add(number)
+            if (owner := self._owned.get(number)) is None:
+                call.done(None, self._not_owner(number))
+            else:
+                owner.add(call)
+        if called:
+            self._called = monotonic()
+        return called
+
+    def _close_unusable(self, number: int, why: LogGap) -> None:
+        """Leave a partition closed whose log does not fit its copy."""
+        log.error("%s; it is tried again every minute", why, extra={"event": "log_gap", "partition": number})
+        self._lose(number, str(self._not_owner(number)))
+        copy = self._copies.pop(number, None)
+        if copy is not None:
+            copy.close()
+        self._unusable[number] = monotonic() + AGAIN
+
+    def _try_again(self, consumer: AdoptingConsumer) -> None:
+        """Open partitions again whose log did not fit their copy: there may be another copy, or a later snapshot."""
+        for number, at in [*self._unusable.items()]:
+            if number not in consumer.partitions or number in self._copies or number in self._owned:
+                del self._unusable[number]
+            elif monotonic() >= at:
+                del self._unusable[number]
+                self._begin_reading(consumer, self._opener.begin(number))
+
+    @contextmanager
+    def _damage(self, part: Partition | PartitionCopy) -> Iterator[None]:
+        """Set the copy of a partition aside if it is found to be damaged, so that the next worker rebuilds it."""
+        try:
+            yield
+        except CorruptFrontier as e:
+            self._lose(part.number, str(self._not_owner(part.number)))
+            if isinstance(part, PartitionCopy):
+                part.close()
+            self._opener.set_aside(part.number, e)
+            raise
+
+    def _take_snapshots(self, consumer: AdoptingConsumer) -> None:
+        """Take the snapshots that are due, and delete the log before the oldest one that is kept of each partition.
+
+        The group's offset is where the log begins then. Raises CorruptFrontier if a copy was found to be damaged.
+        """
+        if self._snapshots is None:
+            return
+        positions = {number: one.place.position for number, one in self._owned.items()}
+        folders = {number: one.folder for number, one in self._owned.items()}
+        taken = self._snapshots.step(positions, folders, monotonic())
+        if taken is None or taken.partition not in self._owned:
+            return
+        if taken.damage is not None:
+            with self._damage(self._owned[taken.partition]):
+                raise CorruptFrontier(taken.damage)
+        if taken.partition in consumer.partitions:
+            try:
+                consumer.commit({taken.partition: taken.oldest})
+                self._delete_before(taken.partition, taken.oldest)
+            except BusError as e:
+                log.warning("the log before a snapshot is not deleted: %s", e)
+
+    def _end_runs(self, consumer: AdoptingConsumer) -> None:
+        """End the runs of the owned partitions, and commit them, if their last entries are in the logs soon."""
+        deadline = monotonic() + AT_THE_END
+        for one in self._owned.values():
+            self._write(one, one.finish(f"the worker {self.name} was stopped"))
+        while monotonic() < deadline and not all(one.is_settled for one in self._owned.values()):
+            self._turn(consumer)
+
+    def _close(self, consumer: AdoptingConsumer) -> None:
+        owned = {number: one.epoch for number, one in self._owned.items()}
+        if self._snapshots is not None:
+            self._snapshots.close()
+        for number in [*self._owned]:
+            with suppress(FrontierError, OSError):  # on a full disk: the others are to be given up all the same
+                self._lose(number, f"the worker {self.name} is being stopped")
+        for copy in self._copies.values():
+            with suppress(FrontierError, OSError):
+                copy.close()
+        self._copies.clear()
+        self._calls.end(f"the worker {self.name} is being stopped")
+        try:
+            consumer.close()
+            self._directory.publish(*(self._owner(number, epoch, "") for number, epoch in owned.items()))
+        finally:
+            self._writer.close()
+            self._adoption.close()
+            self._directory.close()
+
+    # -- their parts
+
+    def _add(self, number: int, call: WaitingCall) -> None:
+        if number in self._owned:
+            self._calls.put(number, call)
+        else:
+            call.done(None, self._not_owner(number))
+
+    def _owner(self, number: int, epoch: int, address: str) -> Owner:
+        return Owner(number, epoch, self.name, address, time(), self.partitions)
+
+    def _not_owner(self, number: int) -> NotOwner:
+        return NotOwner(f"partition {number} of {self.crawl!r} is not with the worker at {self.address}, or no longer")
