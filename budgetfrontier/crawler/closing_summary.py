@@ -138,7 +138,7 @@ def _revivals(spend: SpendDistribution, settings: Settings, folder: Path) -> Ite
     yield "retired queues, and what revives them:"
     for row, retires_when_reached, others in zip(shown, reached, held, strict=True):
         budget = "" if row.total_budget < 0 else f" of {row.total_budget:,}"
-        how = "retired by name" if row.by_name else f"spent {row.expenditure:,}{budget}"
+        how = "retired by an operator" if row.by_name else f"spent {row.expenditure:,}{budget}"
         if has_completed(row):
             how += f", {row.completed:,} URLs completed with a limit of {row.max_completed:,}"
         how = ", ".join((how, *others.texts()))

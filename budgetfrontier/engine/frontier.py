@@ -535,12 +535,13 @@ class Frontier:
         return self._guard.read(self._tables.summary)
 
     def verdict(self, *, rate: float | None = None) -> Verdict:
-        """Return whether the crawl goes on, or why nothing is being crawled, in one sentence. O(1).
+        """Return whether the crawl goes on, or why nothing is being crawled, in one sentence.
 
-        As of the last commit. `rate` is the number of URIs finished a second, if the caller knows it better.
+        As of now, in O(queues changed since the last commit). `rate` is the number of URIs finished a second, if the
+        caller knows it better.
         """
         rate = None if rate is None else arguments.rate(rate)
-        return self._guard.attempt(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate))
+        return self._guard.operate(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate), changes=0)
 
     def report(self) -> Report:
         """Return a report of all queues and totals as of now, from which all formats are made. O(queues)."""

@@ -9,7 +9,6 @@ from budgetfrontier.rules.verdict import Verdict, verdict
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.report import Report, report
 from budgetfrontier.storage.standing import standing
-from budgetfrontier.storage.view import View
 
 
 def full_report(tables: Tables, now: float) -> Report:
@@ -19,14 +18,9 @@ def full_report(tables: Tables, now: float) -> Report:
 
 
 def verdict_now(tables: Tables, now: float, rate: float | None) -> Verdict:
-    """Return the verdict as of the last commit. O(1).
-
-    Queues that have changed since are in memory, and not in the tables of the transaction.
-    """
-    env = tables.env
-    with env.env.begin() as txn:
-        view = View(txn, env.db)
-        found = standing(view, _folder(tables), now=now, running=process(view, env.path))
+    """Return the verdict on the frontier as it is now. O(queues changed since the last commit)."""
+    view = tables.flushed()
+    found = standing(view, _folder(tables), now=now, running=process(view, tables.env.path))
     found.rate = found.rate if rate is None else rate
     return verdict(found)
 

@@ -151,8 +151,8 @@ def _withdrawn(args: _Values, effect: _Values) -> str:
 
 
 def _discarded(args: _Values, effect: _Values) -> str:
-    size = f", {format_size(effect['bytes'])}" if "bytes" in effect else ""
-    return f"Removed for good what {effect.get('command', 'the command')} of entry {args['id']} had deleted{size}."
+    size = f": {format_size(effect['bytes'])} of a {effect['command'].replace('_', '-')}" if "bytes" in effect else ""
+    return f"Removed for good what entry {args['id']} had kept for undo{size}."
 
 
 _DONE = {

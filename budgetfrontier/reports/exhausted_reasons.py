@@ -11,7 +11,7 @@ from budgetfrontier.core.units import counted, say_duration
 from budgetfrontier.reports.audit_sentences import chosen
 from budgetfrontier.reports.explanation import Explanation, Outlook
 from budgetfrontier.reports.log_tables import REFUSED
-from budgetfrontier.reports.queue_past import QueuePast, told_by
+from budgetfrontier.reports.queue_past import Deletion, QueuePast, told_by
 from budgetfrontier.reports.url_past import UNLESS_ALLOWED
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import dead_letter, decode_dead, decode_future
@@ -121,17 +121,31 @@ def _explain_deletion(
     found = QueuePast(view, queue).deletion()
     if found is None:
         return
+    what = "Its URIs were" if found.is_all else "Some of its URIs were"
+    what = what if found.is_sure else f"Perhaps {what[0].lower()}{what[1:]}"
+    add_deletion(explanation, found, what, command, entry_name, otherwise=Outlook.NOW, waits=queue.future > 0)
+
+
+def add_deletion(
+    explanation: Explanation,
+    found: Deletion,
+    what: str,
+    command: Callable[..., str | None],
+    entry_name: Callable[[int], object],
+    *,
+    otherwise: Outlook,
+    waits: bool = False,
+) -> None:
+    """Add a deletion, with its undo if that is possible; `otherwise` is the outlook without it, or if more `waits`."""
     entry = found.entry
     force = ("--force",) if found.has_changed else ()
     undo = command("undo", str(entry_name(entry.id)), *force) if found.is_kept and entry.id else None
-    what = "Its URIs" if found.is_all else "Some of its URIs"
-    what = what if found.is_sure else f"Perhaps {what[0].lower()}{what[1:]}"
     by = f"entry {entry_name(entry.id)} of the audit" if entry.id else "a deletion"
     good = " for good" if entry.args.get("for_good") else ""
     end = ", which the command undoes" if undo else ""
     explanation.add(
         "deleted",
-        f"{what} were deleted{good} by {by}{told_by(entry)}: {chosen(entry.args)}{end}.",
-        verdict=Outlook.BLOCKED if undo and not queue.future else Outlook.NOW,
+        f"{what} deleted{good} by {by}{told_by(entry)}: {chosen(entry.args) or 'all'}{end}.",
+        verdict=Outlook.BLOCKED if undo and not waits else otherwise,
         command=undo,
     )

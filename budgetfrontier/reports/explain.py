@@ -122,7 +122,8 @@ class _Explainer:
             wait = f"in {say_duration(left)}" if left > 0 else "with the next lease: it is due"
             why = ""
             if pending.attempts:
-                failure = self._queues.attempts_told_alone(pending, queue, max(left, 0.0))
+                next_in = max(left, queue.wake_time - self._now, 0.0)
+                failure = self._queues.attempts_told_alone(pending, queue, next_in)
                 why = f" Its last attempt failed: {failure}."
                 why += f" The last failure in its queue: {queue.failure}." if queue.failure else ""
             explanation.add(
@@ -196,6 +197,9 @@ class _Explainer:
             self._explain_letter(explanation, letter, refused=refused)
             return
         past = self._past(url) if self._past else None  # forced URIs are not recorded as seen
+        last = past.attempts[-1].time if past and past.attempts else ""
+        if self._queues.explain_deletion(explanation, found["queue"], url, since=last):
+            return
         if found["seen"] or (past and past.attempts):
             known = found["seen"] or found["doubt"]
             explanation.past = past.to_dict() if past else None

@@ -251,7 +251,7 @@ def _families(found: Mapping[str, MetricsReading]) -> Iterator[Metric]:
         lambda one: one.standing.process.last_commit,
     )  # fmt: skip
     yield gauge("store_used_bytes", "Bytes of the data file up to its last page.", lambda one: one.space.used)
-    yield gauge("store_removed_bytes", "Bytes of what was deleted, kept for undo.", lambda one: one.removed)
+    yield gauge("store_removed_bytes", "Bytes that commands have kept for undo.", lambda one: one.removed)
     yield gauge("store_disk_free_bytes", "Bytes free on the disk of the frontier.", lambda one: one.free)
     yield gauge(
         "store_oldest_reader_txn_lag", "Commits since the oldest snapshot still read.",

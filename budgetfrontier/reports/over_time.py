@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from budgetfrontier.core.model import CrawlState, QueueRecord, Summary
-from budgetfrontier.core.units import describe_duration, format_time
+from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.core.units import counted, describe_duration, format_time
 from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
@@ -242,7 +242,9 @@ def forecast_rows(
     rates = happened(now - length, now)
     for lately, fewest in LATELY.items():
         rates = forecasts.latest_of(rates, happened(now - min(length, lately), now), fewest=fewest)
-    return list(forecasts.forecasts(rates, waiting=waiting, holds=holds, limits=limits))
+    counts = ((totals.queues.get(state, 0), state.lower()) for state in (QueueState.RETIRED, QueueState.INELIGIBLE))
+    aside = " and ".join(counted(count, f"{state} queue") for count, state in counts if count)
+    return list(forecasts.forecasts(rates, waiting=waiting, holds=holds, limits=limits, aside=aside))
 
 
 def compared(found: Sequence[forecasts.Forecast]) -> list[forecasts.Forecast]:

@@ -15,6 +15,7 @@ from budgetfrontier.rules.undoing import ENDING
 from budgetfrontier.storage import removed
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.removed import Look
+from budgetfrontier.storage.uri_values import expand, short_url
 from budgetfrontier.storage.view import View
 
 MOST_ENTRIES = 100_000
@@ -75,6 +76,11 @@ def told_by(entry: AuditEntry) -> str:
     return f" ({entry.who}, {day}" + (f": {entry.reason})" if entry.reason else ")")
 
 
+def _last(looks: list[Look]) -> Look:
+    """Return how a deletion left a queue at last; the looks of URIs for later do not tell its state."""
+    return next((look for look in reversed(looks) if look.retired is not None), looks[-1])
+
+
 class QueuePast:
     """The commands that have changed a queue, as far as the newest `MOST_ENTRIES` entries of the audit tell."""
 
@@ -119,13 +125,27 @@ class QueuePast:
                 if is_read and not looks:
                     continue
             if looks:
-                last = next((look for look in reversed(looks) if look.retired is not None), looks[-1])
-                changed = bool(change_since(queue, last))
-                return Deletion(entry, True, last.emptied == queue.enqueued, True, changed)
+                last = _last(looks)
+                return Deletion(entry, True, last.emptied == queue.enqueued, True, bool(change_since(queue, last)))
             named = entry.args.get("queue") == queue.queue
             if named or not entry.id or queue.last_lease_time < entry.when:
                 is_all = named and not any(map(entry.args.get, ("match", "pattern", "states")))
                 return Deletion(entry, named, is_all, bool(number))
+        return None
+
+    def deletion_of(self, url: str) -> Deletion | None:
+        """Return the newest deletion of a URL that was not undone, if it has kept the URL. O(`MOST_BLOCKS`)."""
+        queue, left = self._queue, MOST_BLOCKS
+        for entry in self._not_undone("delete"):
+            number, looks, is_there = self._kept(entry.effect), list[Look](), False
+            for block in removed.blocks_of(self._view, number, queue.id, left) if number else ():
+                left -= 1
+                if block is not None:
+                    looks += [look for look in block.queues if look.id == queue.id]
+                    uris = (value for of, _, value in removed.uris_of(block) if of == queue.id)
+                    is_there = is_there or any(expand(short_url(value), queue.queue) == url for value in uris)
+            if is_there:
+                return Deletion(entry, True, False, True, bool(change_since(queue, _last(looks))))
         return None
 
     def _kept(self, effect: dict[str, Any]) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, QueueRecord, QueueState
-from budgetfrontier.core.units import say_duration
+from budgetfrontier.core.units import format_time, say_duration
 from budgetfrontier.core.uris import robots_url
-from budgetfrontier.reports.exhausted_reasons import explain_exhausted
+from budgetfrontier.reports.exhausted_reasons import add_deletion, explain_exhausted
 from budgetfrontier.reports.explanation import Explanation, Outlook
 from budgetfrontier.reports.group_reasons import wait_for_group
 from budgetfrontier.reports.queue_past import QueuePast
@@ -143,6 +143,16 @@ class QueueReasons:
                     explain_exhausted(explanation, view, queue, self._now, self.command, self._entry_name)
                 self._explain_wait_then(explanation, queue, "Once it holds one")
 
+    def explain_deletion(self, explanation: Explanation, key: str, url: str, *, since: str) -> bool:
+        """Add that a command has deleted a URL from a queue, not before `since` (ISO 8601); return whether it has."""
+        with self._reader.view() as view:
+            queue = view.find_queue(key)
+            found = None if queue is None else QueuePast(view, queue).deletion_of(url)
+        if found is None or (found.entry.id and format_time(found.entry.when) < since):
+            return False
+        add_deletion(explanation, found, "It was", self.command, self._entry_name, otherwise=Outlook.NEVER)
+        return True
+
     def _explain_wait_then(self, explanation: Explanation, queue: QueueRecord, then: str) -> None:
         """Add the wait of a queue that hands nothing out, and keeps its wake time, unless it is politeness alone."""
         if max(queue.block, queue.delayed, min(queue.overloaded_until, queue.wake_time)) > self._now:
@@ -258,7 +268,7 @@ class QueueReasons:
         robots: PendingUri | None = self._reader.find(robots_url(url))["pending"] if queue.future else None
         if robots is None or robots.when is None or not robots.attempts:
             return ""
-        left = max(robots.when - self._now, 0.0)
+        left = max(robots.when - self._now, queue.block - self._now, 0.0)
         ago = say_duration(max(self._now - queue.failed_at, 0.0))
         attempts = attempts_told(robots.attempts, self.settings_of(robots.uri, queue.queue), left)
         why = f": {queue.failure}" if queue.failure else ""

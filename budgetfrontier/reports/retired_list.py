@@ -80,7 +80,7 @@ def _row(queue: QueueRecord, job: str, replenish: int, *, reached: bool, held: H
 
 def _why(queue: QueueRecord, held: Holds, *, over: bool) -> str:
     if queue.by_name:
-        return "by name"
+        return "by an operator"
     if over:
         return "over its total budget"
     if others := list(held.texts()):

@@ -65,7 +65,9 @@ def _verdict(settings: Settings, href: str, uri: CrawlUri | None, view: View, la
     verdict = scope.verdict(known)
     text = str(verdict)
     if uri is None and not is_seed:
-        text += " (taken as a link of a seed)"
+        text += " (taken as a link of a seed; what is imported is always in scope)"
+    elif verdict.rule == "seed" and not is_seed:
+        text = "accepted because it is no link: it was imported, or scheduled by a program"
     if verdict.accepted and known.hops[-1:] not in ("", "P") and _depends_on_response(settings.scope):
         text += "; type and size are asked once it answers"
     if unreadable:

@@ -221,16 +221,19 @@ def latest_of(hour: Window, lately: Window, *, fewest: int = 0) -> Window:
     return lately if higher > CHANGED * min(then, now) else hour
 
 
-def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[str, Limit]) -> Iterator[Forecast]:
+def forecasts(
+    last: Window, *, waiting: int, holds: Held | None, limits: dict[str, Limit], aside: str = ""
+) -> Iterator[Forecast]:
     """Yield when each bound would end the crawl.
 
     `last` has the recent rates, `waiting` counts the URIs queued or scheduled for later, `limits` has the limits of the
     crawl by name. If `holds` is None (not known yet), QUEUES is the bound in the place of budgets and politeness.
+    `aside`: the queues, in words, whose URIs do not wait.
     """
     if not lasts(last.seconds):
         last = last._replace(rates={})
     rates = last.rates
-    yield _by_rate(last, waiting, 0 if holds is None else holds.over_quota)
+    yield _by_rate(last, waiting, 0 if holds is None else holds.over_quota, aside)
     if holds is None:
         why = "budgets and politeness are known once the queues are scanned"
         yield Forecast(QUEUES, None, None, None, "unknown", why)
@@ -282,12 +285,13 @@ def _seconds(forecast: Forecast) -> float:
     return forecast.seconds or 0.0
 
 
-def _by_rate(last: Window, waiting: int, over_quota: int) -> Forecast:
+def _by_rate(last: Window, waiting: int, over_quota: int, aside: str) -> Forecast:
     """Return when all waiting URIs are fetched but those over a quota, at the present rate less that of new ones."""
     waiting = max(waiting - over_quota, 0)
     others = f", {over_quota:,} more are over a quota" if over_quota else ""
     if not waiting:
-        return Forecast("rate", 0.0, 0.0, 0.0, "exact", f"nothing waits{others}")
+        outside = f" outside of {aside}" if aside else ""
+        return Forecast("rate", 0.0, 0.0, 0.0, "exact", f"nothing waits{outside}{others}")
     if not last.rates:
         return Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
     ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded", "buried"))

@@ -285,7 +285,7 @@ def _revival(s: Standing, retired: int) -> str:
         return "`unretire` revives them"
     ways = f"{s.hold}: `adjust` it or a budget to revive them" if s.hold else "`adjust` a budget to revive them"
     if s.retired_by_name:
-        ways += f", and `unretire` the {s.retired_by_name:,} that were retired by name"
+        ways += f", and `unretire` the {s.retired_by_name:,} that an operator retired"
     return ways
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -127,6 +128,22 @@ def blocks(view: View, number: int) -> Iterator[Block]:
 def queues(view: View, number: int) -> Iterator[list[Look]]:
     """Yield the queues of the blocks under a number that are there; their records are not decoded."""
     return (_decode_queues(value).queues for _, value in values(view, number))
+
+
+def uris_of(block: Block) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield the URIs of a block, which has none unless they were deleted: queue, rank and value."""
+    for key, value in block.records:
+        if block.table == keys.PENDING:
+            yield keys.u32.unpack(key[:4])[0], key[4:], value
+        elif block.table == keys.FUTURE:
+            row = decode_future(value)
+            yield row.queue, row.rank, row.value
+
+
+def blocks_of(view: View, number: int, queue_id: int, limit: int) -> Iterator[Block | None]:
+    """Yield the first blocks under a number that have records of a queue, and None for each of the others."""
+    for _, value in islice(values(view, number), limit):
+        yield decode_block(value) if any(look.id == queue_id for look in _decode_queues(value).queues) else None
 
 
 def changed_queue(view: View, number: int, queue_id: int) -> ChangedQueue | None:

@@ -390,7 +390,7 @@ def test_the_api_lists_retired_queues_and_seeds_of_partitions(console: Any) -> N
         while len(retired) < 3:  # owners tell what they have committed
             retired = await rows("retired?limit=2")
         assert sorted(row["queue"]["queue"] for row in retired) == ["h0.test", "h1.test", "h2.test"]
-        assert {row["why"] for row in retired} == {"by name"}
+        assert {row["why"] for row in retired} == {"by an operator"}
         for row in retired:
             assert row["commands"] == [f"budgetfrontier unretire {URL} {row['queue']['queue']}"]
         seeds: list[Any] = []

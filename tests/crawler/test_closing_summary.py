@@ -80,7 +80,7 @@ def test_every_command_that_revives_a_queue_revives_it(
     assert lines[0] == f"{how}: 8 queues are retired, with 15 URIs"
     assert lines[-1] == "then run the same command: budgetfrontier crawl 'my crawl.yaml'"
     assert said(job, chosen) == lines[:-1], "the demo goes on by itself"
-    assert "  -named.test: 2 URIs, retired by name" in lines and "  a.test: 2 URIs, spent 3 of 2" in lines
+    assert "  -named.test: 2 URIs, retired by an operator" in lines and "  a.test: 2 URIs, spent 3 of 2" in lines
     found = commands(lines)
     assert len(found) == 8
     for command in found:

@@ -62,6 +62,16 @@ def test_text_is_not_taken_for_the_ids_of_dead_letters(text: Any) -> None:
         assert f.summary().dead == 2
 
 
+def test_the_verdict_is_on_what_is_there_now_and_not_on_the_last_commit() -> None:
+    with memory(hold_queues=False) as f:
+        f.schedule_many(pages("ab", 2))
+        f.finish_many(f.lease(1))
+        assert f.verdict().slug == "running"
+        f.delete(queue="*")
+        assert f.verdict().text == "The crawl is finished: 1 was crawled of 4 URIs; 3 were deleted."
+        f.check()
+
+
 def test_the_verdict_tells_of_letters_that_died_again_after_a_replay_and_of_those_that_were_dropped() -> None:
     def fetch() -> None:
         f.schedule(CrawlUri("https://b.test/robots.txt", directive=Directive.HIGHEST, force=True))
@@ -78,7 +88,6 @@ def test_the_verdict_tells_of_letters_that_died_again_after_a_replay_and_of_thos
             f.replay()
         fetch()
         assert f.drop_dead_letters() == 4
-        f.commit()  # the verdict is of what is committed
         dropped = "The crawl is finished: 1 was crawled of 4 URIs; 3 became dead letters that were dropped."
         assert (f.verdict().text, f.verdict().level) == (dropped, "bad")
         f.undo(f.audit()[-1].id)

@@ -49,7 +49,7 @@ GIVEN: list[tuple[str, dict[str, Any], str]] = [
      "Imported 2 dead letters: 2 added."),
     ("replay", {"queue": "d.test", "ids": [8]}, "Replayed 0 dead letters (queue d.test, of 1 id)."),
     ("drop", {"ids": None}, "Dropped 2 dead letters."),
-    ("discard", {"id": 22}, "Removed for good what drop of entry 22 had deleted, 127 B."),
+    ("discard", {"id": 22}, "Removed for good what entry 22 had kept for undo: 127 B of a drop."),
     ("forget", {"uris": ["http://c.test/", "http://a.test/0", "http://e.test/"]},
      "Forgot 1 URL; 2 were not known."),
     ("forget", {"match": "host:c.test"}, "Forgot 0 URLs (match host:c.test)."),

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader, Settings
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports import queue_past
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.reports.explanation import Explanation
+from budgetfrontier.reports.url_past import Attempt, Past
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry, Progress, StartedCommand
 from budgetfrontier.tools.cli import main
+from tests.support import START
 
 MANY = NAMED_QUEUES + 20  # more queues than an entry names
 COMMANDS = [("retired-by-name", "retire"), ("snoozed", "snooze")]
@@ -160,6 +163,45 @@ def test_the_undo_of_a_deletion_is_forced_if_uris_have_come_since(tmp_path: Path
     assert reason.command is not None and main(shlex.split(reason.command)[1:]) == 0
     with Reader(tmp_path / "frontier") as reader:
         assert reader.queue("a.test").queued == 2  # type: ignore[union-attr]
+
+
+def test_a_url_that_was_deleted_names_the_command_and_its_undo(tmp_path: Path) -> None:
+    with opened(tmp_path) as f:
+        f.schedule(CrawlUri("http://a.test/later", not_before=time.time() + 1e6))
+        f.delete(queue="b.test", who="bob")
+        entry = give(f, "delete", "alice", "a trap", match="regex:a.test", pattern="/(1|later)$")
+    for url in ("http://a.test/1", "http://a.test/later"):
+        [reason] = explained(tmp_path, url).reasons
+        assert reason.text.startswith(f"It was deleted by entry {entry.id} of the audit (alice, 20"), reason
+        assert ": a trap): match regex:a.test, pattern /(1|later)$, which the command undoes." in reason.text
+        assert (reason.code, reason.verdict) == ("deleted", "blocked")
+    assert not told(tmp_path, "deleted", "http://a.test/0")
+    assert reason.command is not None and main(shlex.split(reason.command)[1:]) == 0
+    for url in ("http://a.test/1", "http://a.test/later"):
+        assert {"queued", "future"} & {reason.code for reason in explained(tmp_path, url).reasons}
+
+
+def test_a_url_that_was_fetched_since_its_deletion_was_not_deleted_last(tmp_path: Path) -> None:
+    with opened(tmp_path) as f:
+        f.delete(queue="a.test", pattern="/1$", who="alice")
+    for day, code in (("2000-01-01T00:00:00.000Z", "deleted"), ("2096-01-01T00:00:00.000Z", "fetched")):
+        past = Past([Attempt(day, 200, 9, "text/html", "", "")], 1, None, "crawl.log")
+        with Reader(tmp_path / "frontier") as reader:
+            found = explain(reader, "http://a.test/1", job="job", past={"http://a.test/1": past}.get)
+        assert [reason.code for reason in found.reasons] == [code]
+
+
+def test_a_retry_of_a_blocked_queue_is_not_given_up_before_the_block_ends(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    settings = Settings.from_dict({"frontier": {"retry": {"scope": "uri", "max_retries": 1, "delay": "10m"}}})
+    with Frontier.open(tmp_path / "frontier", settings, clock=clock) as f:
+        f.schedule_many(("http://a.test/0", "http://a.test/1"))
+        f.finish(f.lease(1)[0], Outcome.RETRY, reason="timeout")
+        f.snooze("a.test", until=START + 7200)
+    with Reader(tmp_path / "frontier") as reader:
+        found = explain(reader, "http://a.test/0", job="job", now=START)
+    [reason] = [reason for reason in found.reasons if reason.code == "future"]
+    assert "if all fail, it is given up in 2h at the earliest" in reason.text
 
 
 def test_a_deletion_of_some_uris_is_told_as_that(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         standing(CrawlState.FINISHED, queues(retired=8), more={"held": 15, "retired_by_name": 3}),
         "warn",
         "The crawl is finished: only retired queues are left (8, with 15 URIs); `adjust` a budget to revive them, and "
-        "`unretire` the 3 that were retired by name.",
+        "`unretire` the 3 that an operator retired.",
         "budgetfrontier queues jobs/news --state RETIRED",
     ),
     "terminated": (
@@ -424,7 +424,7 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         standing(CrawlState.FINISHED, queues(retired=8), more={"held": 15, "retired_by_name": 1}),
         "warn",
         "The crawl is finished: only retired queues are left (8, with 15 URIs); `adjust` a budget to revive them, and "
-        "`unretire` the 1 that were retired by name.",
+        "`unretire` the 1 that an operator retired.",
         "budgetfrontier queues jobs/news --state RETIRED",
     ),
     "retired (nobody knows how it was started)": (

@@ -52,7 +52,7 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
         raise FrontierError(f"{entry.id} has put back what was deleted; to delete it again, {again} again")
     if found is None:
         done = next((entry.effect[name] for name in ("deleted", "dropped", "forgotten") if name in entry.effect), 0)
-        why = "was for good: what it has deleted was not kept" if done else "has deleted nothing"
+        why = "was for good: nothing was kept of it" if done else "has changed nothing"
         raise FrontierError(f"{entry.id}, {command}, cannot be undone: it {why}")
     return found
 
@@ -171,21 +171,11 @@ def _waits_in(view: View, upto: int) -> Callable[[Block], int]:
 
     def count(block: Block) -> int:
         names = {look.id: look.name for look in block.queues}
-        found = (recognized(decode_uri(value, names[queue_id]))[0] for queue_id, _, value in _uris_of(block))
+        found = (recognized(decode_uri(value, names[queue_id]))[0] for queue_id, _, value in removed.uris_of(block))
         values = (view.txn.get(fingerprint, db=view.db[keys.URLS]) for fingerprint in found)
         return sum(ordinal_at(decode_url(value).place) > upto for value in values if value is not None)
 
     return count
-
-
-def _uris_of(block: Block) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield the URIs of a block, which has none unless they were deleted: queue, rank and value."""
-    for key, value in block.records:
-        if block.table == keys.PENDING:
-            yield keys.u32.unpack(key[:4])[0], key[4:], value
-        elif block.table == keys.FUTURE:
-            row = decode_future(value)
-            yield row.queue, row.rank, row.value
 
 
 def change_since(queue: QueueRecord, look: Look) -> str:
@@ -241,7 +231,7 @@ def _read(kernel: Kernel, admitter: Admitter, block: Block) -> Iterator[_Returni
             queue = ids[decode_url(value).queue] if block.table == keys.URLS else 0
             yield _Returning(block.table, queue, key, value, b"", None)
         return
-    for (key, value), (queue_id, rank, uri) in zip(block.records, _uris_of(block), strict=True):
+    for (key, value), (queue_id, rank, uri) in zip(block.records, removed.uris_of(block), strict=True):
         fingerprint = admitter.fingerprint(decode_uri(uri, names[queue_id]))
         if block.table == keys.FUTURE:
             yield _Returning(block.table, ids[queue_id], key, value, fingerprint, None)

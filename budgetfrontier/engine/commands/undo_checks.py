@@ -61,10 +61,12 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
     if entry is None:
         raise FrontierError(f"there is no audit entry {number}; `audit` lists them")
     command = command_of(entry.command, entry.effect)
-    if what == "discard" and entry.command not in DELETING and not kept(entry.effect):
-        raise FrontierError(f"{number}, {entry.command}, has kept nothing: only what was deleted is kept")
     if entry.error and not entry.effect.get("kept") and not entry.effect.get("letters"):
         raise FrontierError(f"{number}, {command}, was refused: there is nothing to {what}")
+    if entry.command == "discard":
+        raise FrontierError(f"{number} is a discard: what it has removed is gone for good")
+    if what == "discard" and entry.command not in DELETING and not kept(entry.effect):
+        raise FrontierError(f"{number}, {entry.command}, has kept nothing for `undo`")
     end = ended(view, number).get(number)
     if end is not None:
         if end.command == "discard" and what == "discard":

@@ -63,16 +63,22 @@ def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> l
         ]
     differences = []
     if found["block"] != after["block"]:
-        differences.append(f"it is blocked {_until(found['block'])}, and was blocked {_until(after['block'])}")
+        differences.append(_moved("it is blocked", found["block"], "was blocked", after["block"]))
     rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
     if command == "wake" and rests != rested:
-        differences.append(f"it rests {_until(rests)}, and did {_until(rested)}")
+        differences.append(_moved("it rests", rests, "did", rested))
     return differences
+
+
+def _moved(what: str, now: float, was_what: str, was: float) -> str:
+    """Return that the end of a wait has moved; if that is by less than a second, without the times."""
+    until, before = _until(now), _until(was)
+    return f"{what} {until}, and {was_what} {before}" if until != before else f"{what} {until}, by a later command"
 
 
 def _state(look: dict[str, Any]) -> str:
     """Return the state of a queue, and whether its operator has retired it."""
-    return f"{look['state']} by name" if look["by_name"] else str(look["state"])
+    return f"{look['state']} by an operator" if look["by_name"] else str(look["state"])
 
 
 def _shown(value: float | None) -> str:

@@ -161,7 +161,7 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     if opened:
         yield f"would be outside their crawl windows no more: {counted(opened, 'queue')}"
     if effect["by_name"]:
-        yield f"retired by name, and stay so: {counted(effect['by_name'], 'queue')}"
+        yield f"retired by an operator, and stay so: {counted(effect['by_name'], 'queue')}"
     others = effect["others"]
     if others["queues"]:
         those = "; those that would retire are among them" if effect["retired_count"] else ""

@@ -63,9 +63,10 @@ def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
         rows = (_values(row, text=args.format == "text") for row in chosen)
         common.write_rows(args, rows, COLUMNS, drop=DROP)
     if args.format == "text":
+        rest = "; what the command in progress keeps is listed once that is done" if operator.in_progress() else ""
         total = f"{sum(_bytes(row) for row in chosen):,} bytes of {counted(len(chosen), 'command')}"
         if not args.discard:
-            note(f"{total} kept for undo; --discard removes them for good")
+            note(f"{total} kept for undo; --discard removes them for good{rest}")
         elif args.dry_run:
             note(f"would discard {total}; dry run: nothing was changed")
         else:

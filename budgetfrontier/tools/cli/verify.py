@@ -55,7 +55,7 @@ def verify(args: argparse.Namespace) -> None:
         with Reader(path) as reader, reader.view() as view:
             kept = view.counters().removed
         if kept:
-            note(f"{kept:,} bytes of what was deleted are kept for `undo`; `removed` lists them")
+            note(f"{kept:,} bytes are kept for `undo`; `removed` lists them")
 
 
 def _repair(path: Path, *, keep_damaged: bool) -> None:

@@ -176,6 +176,18 @@ def test_what_is_kept_can_be_discarded(tmp_path: Path) -> None:
         f.internals.discard(entry.id)
         with pytest.raises(FrontierError, match="has discarded"):
             f.undo(entry.id)
+        for end in (f.undo, f.internals.discard):
+            with pytest.raises(FrontierError, match=f"{entry.id + 1} is a discard: what it has removed is gone for"):
+                end(entry.id + 1)
+
+
+def test_a_wait_that_was_prolonged_within_a_second_is_not_told_by_two_equal_times(tmp_path: Path) -> None:
+    with filled(tmp_path) as f:
+        f.snooze("b.test", until=LATER)
+        number = f.audit(limit=1)[0].id
+        f.snooze("b.test", until=LATER + 0.25)
+        with pytest.raises(FrontierError, match=r"it is blocked until \S+, by a later command; "):
+            f.undo(number)
 
 
 def test_wrong_selections_change_nothing(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_refusal_names_what_differs(tmp_path: Path) -> None:
         f.unretire("b.test")
         f.adjust(queue_total_budget=0)
         f.lease(1)
-    for number, told in ((1, "it is blocked until 20"), (5, "it is READY, and was RETIRED by name")):
+    for number, told in ((1, "it is blocked until 20"), (5, "it is READY, and was RETIRED by an operator")):
         with pytest.raises(FrontierError, match=f"has changed since {number}: .*{told}"):
             tried(tmp_path, number)
 

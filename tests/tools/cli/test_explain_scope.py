@@ -77,13 +77,24 @@ def test_the_last_word_is_told(job: Path, cli: Cli, url: str, accepted: bool, ru
     assert codes[0] == ("in-scope" if accepted else "out-of-scope") and rule in text
 
 
+def test_what_was_imported_is_no_seed(job: Path, cli: Cli) -> None:
+    url = "https://elsewhere.test/x.zip"
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule(url)
+    told = "1. Scope: accepted because it is no link: it was imported, or scheduled by a program.\n"
+    assert told in cli("explain", job, url).out
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.delete(queue="elsewhere.test")
+    assert "(taken as a link of a seed; what is imported is always in scope)" in cli("explain", job, url).out
+
+
 def test_in_words(job: Path, cli: Cli) -> None:
     assert (
         "1. Scope: accepted by seed-hosts; type and size are asked once it answers."
         in cli("explain", job, SEED + "a.html").out
     )
     assert (
-        "1. Out of scope: rules[1] reject ext:zip (taken as a link of a seed).\n"
+        "1. Out of scope: rules[1] reject ext:zip (taken as a link of a seed; what is imported is always in scope).\n"
         in cli("explain", job, SEED + "b.zip").out
     )
     assert "the scope kept it out" in cli("explain", job, SEED + "b.zip").out

@@ -584,6 +584,7 @@ def test_a_command_behind_one_that_takes_long_is_in_progress(busy: Path, cli: Cl
     assert "your command comes after it" in answer.err and "`budgetfrontier audit JOB`" in answer.err
     for given in (["audit", busy], ["removed", busy], ["undo", busy, 99, "--dry-run"]):
         assert "delete by alice is in progress" in cli(*given).err, given
+    assert "what the command in progress keeps is listed once that is done" in cli("removed", busy).err
 
 
 def test_adjust_knows_a_glob_without_its_kind(job: Path, cli: Cli) -> None:
@@ -821,7 +822,7 @@ def test_what_deletions_have_kept_is_listed_and_discarded_by_age(job: Path, cli:
     ]
     assert sum(row["bytes"] for row in rows) == size
     assert f"Kept for undo: {size} bytes" in cli("report", job).out
-    assert f"{size:,} bytes of what was deleted are kept" in cli("verify", job).err
+    assert f"{size:,} bytes are kept for `undo`" in cli("verify", job).err
     assert cli("removed", job, "--older-than", "1h", "--discard").out == "discarded 0 bytes of 0 commands\n"
     assert f"would discard {size:,} bytes of 2 commands" in cli("removed", job, "--discard", "--dry-run").err
     assert cli("removed", job, "--dry-run").code == 2 and newest(job).id == number

@@ -30,7 +30,7 @@ def test_retired_queues_are_a_work_list_in_their_order(job: Path) -> None:
     _, text = get(job, "/retired")
     assert "2 retired queues" in text
     assert text.index(">named.test<") < text.index(">capped.test<")
-    assert "by name" in text and "over its total budget" in text
+    assert "by an operator" in text and "over its total budget" in text
     assert "budgetfrontier adjust" in text and "budgetfrontier unretire" in text
     assert "checkbox" not in text, "nothing can be changed without a token"
 

@@ -100,6 +100,17 @@ def test_a_terminated_crawl_has_no_forecast() -> None:
     assert forecast_sentence(found) == "The crawl has ended: it was terminated, and hands out nothing again."
 
 
+def test_the_forecast_of_a_crawl_that_is_over_names_the_queues_that_hold_uris_still() -> None:
+    with memory(precedence_floor=9) as f:
+        f.schedule_many(pages("ABC", 2))
+        f.retire("a.test")
+        f.retire("b.test")
+        f.adjust(match="queue:c.test", precedence=9)
+        f.commit()
+        found = forecast_rows(between([]), f.summary(), None, {}, now=time.time())
+    assert forecast_sentence(found) == "Nothing waits outside of 2 retired queues and 1 ineligible queue."
+
+
 def test_the_verdict_and_the_card_have_one_rate(tmp_path: Path) -> None:
     clock = ManualClock(time.time() - 180)
     with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:

@@ -139,7 +139,7 @@ RESOURCES = (
     _command("withdraw", "end an adjustment", commands.WithdrawBody, commands.withdraw),
     _command("undo", "take an entry of the audit back", commands.UndoBody, commands.undo),
     _command("retire", "retire queues", commands.QueueBody, commands.on_queues("retire")),
-    _command("unretire", "take back queues retired by name", commands.QueueBody, commands.on_queues("unretire")),
+    _command("unretire", "take queues out of retirement", commands.QueueBody, commands.on_queues("unretire")),
     _command("snooze", "block queues for a time", commands.SnoozeBody, commands.snooze),
     _command("wake", "end the wait of queues", commands.QueueBody, commands.on_queues("wake")),
     _command("set-queue", "give queues an interval or a limit", commands.SetQueueBody, commands.set_queue),
