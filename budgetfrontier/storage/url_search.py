@@ -50,7 +50,8 @@ def find(view: View, url: str, *, anywhere: bool = False) -> dict[str, Any]:
         kept = _kept(fingerprint, row, name)
     else:
         name = _queue_of(view, frontier, href)
-        for key in dict.fromkeys((name, *filter(None, (assign(CrawlUri(href)) for assign in _former(view, frontier))))):
+        assigned = (assign(CrawlUri(href)) for assign in _assignments(view, frontier))
+        for key in dict.fromkeys((name, *filter(None, assigned))):
             found = view.find_queue(key)
             if found is not None:
                 pending = _pending(view, found, href, canonical) or _future(view, found, href, canonical)
@@ -116,8 +117,8 @@ def waiting_among(view: View, given: Mapping[bytes, CrawlUri]) -> set[bytes]:
 def _queues_of(view: View, frontier: FrontierSettings, given: Iterable[CrawlUri]) -> list[QueueRecord]:
     assign = policy_factory.assignment(frontier, view.suffix_list(), view.address_of)
     now = partial(policy_results.queue_key, assign, frontier.queue_assignment_policy)
-    former = list(_former(view, frontier))
-    names = {name for uri in given for name in (queue_key_for(uri, now), *(each(uri) for each in former)) if name}
+    assigned = list(_assignments(view, frontier))
+    names = {name for uri in given for name in (queue_key_for(uri, now), *(each(uri) for each in assigned)) if name}
     return [queue for queue in map(view.find_queue, sorted(names)) if queue is not None]
 
 
@@ -179,13 +180,13 @@ def _queue_of(view: View, frontier: FrontierSettings, href: str) -> str:
     return policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
 
 
-def _former(view: View, frontier: FrontierSettings) -> Iterator[Callable[[CrawlUri], str | None]]:
-    """Yield the assignments while addresses were not known, and those of policies before: a URL may wait there."""
-    former = meta.read_assignments(view.txn, view.db[keys.META])
-    for specs, address_of in (
-        ([frontier.queue_assignment_policy, *former], uris.own_address),
-        (former, view.address_of),
-    ):
+def _assignments(view: View, frontier: FrontierSettings) -> Iterator[Callable[[CrawlUri], str | None]]:
+    """Yield the assignments by this policy and those before, as addresses were not known, and as they are now.
+
+    A URL may wait in any of these queues.
+    """
+    specs = [frontier.queue_assignment_policy, *meta.read_assignments(view.txn, view.db[keys.META])]
+    for address_of in (uris.own_address, view.address_of):
         yield from policy_factory.former_assignments(frontier, specs, view.suffix_list(), address_of)
 
 

@@ -136,6 +136,15 @@ def test_what_waits_stays_known(tmp_path: Path, keep_urls: bool) -> None:
         f.check()
 
 
+@pytest.mark.parametrize("policy", ["hostname", "ip"])
+def test_what_waits_in_its_own_queue_is_found_under_a_forced_key_too(policy: str) -> None:
+    with memory(queue_assignment_policy=policy) as f:
+        f.internals.know_address("a.test", "192.0.2.1")
+        f.schedule("https://a.test/1")
+        entry = give(f, uris=[{"url": "https://a.test/1", "queue": "other"}])
+        assert (entry.effect["forgotten"], entry.effect["waiting"]) == (0, 1)
+
+
 def test_it_goes_on_after_a_crash(tmp_path: Path) -> None:
     f = crawled(tmp_path, keep_urls=False)
     number = post(tmp_path / "frontier", "forget", uris=[*pages("ab", 3)])
