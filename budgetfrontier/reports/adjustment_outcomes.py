@@ -154,7 +154,7 @@ def _sum(values: list[int | None]) -> int | None:
 
 def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
     """Return the outcome in words, beside the promised fetches and spend."""
-    of, for_ = _in_words(promise_of(effect))
+    promise = promise_of(effect)
     ended = f", until it was {found.ended}" if found.ended else ""
     ended += f" by {found.ended_by}" if found.ended_by else ""
     parts = [f"in {say_duration(found.seconds)}{ended}"]
@@ -162,7 +162,7 @@ def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
         when = "applied, or ended" if ended else "applied"
         parts.append(f"spend unknown: its queues were not counted when it was {when}")
     else:
-        parts += [f"fetched {found.fetched:,}{of}", f"spent {found.spent:,}{for_}"]
+        parts += _beside(found.fetched, found.spent, promise)
     was = "" if found.retired_before is None else f", {found.retired_before:,} before"
     if found.retired is not None:
         parts.append(f"{found.retired:,} of {counted(found.queues, 'queue')} RETIRED{was}")
@@ -204,9 +204,12 @@ def promise_of(effect: dict[str, Any]) -> AdjustmentPromise | None:
     )
 
 
-def _in_words(found: AdjustmentPromise | None) -> tuple[str, str]:
-    if found is None:
-        return "", ""
-    of = "" if found.is_of_all else f" for {counted(found.queues, 'queue')}"
-    most = "without a maximum" if found.ceiling is None else f"up to {found.ceiling:,} with URIs that come later"
-    return f" of the {found.uris:,} promised{of}", f" of {found.spend:,} ({most})"
+def _beside(fetched: int, spent: int, promise: AdjustmentPromise | None) -> tuple[str, str]:
+    """Return fetches and spend in words, beside the promised ones: of these, or more than these."""
+    if promise is None:
+        return f"fetched {fetched:,}", f"spent {spent:,}"
+    of = "" if promise.is_of_all else f" for {counted(promise.queues, 'queue')}"
+    most = "without a maximum" if promise.ceiling is None else f"up to {promise.ceiling:,} with URIs that come later"
+    fetches = f"of the {promise.uris:,} promised" if fetched <= promise.uris else f"and {promise.uris:,} were promised"
+    spend = f"of {promise.spend:,}" if spent <= promise.spend else f"and {promise.spend:,} was promised"
+    return f"fetched {fetched:,} {fetches}{of}", f"spent {spent:,} {spend} ({most})"

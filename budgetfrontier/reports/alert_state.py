@@ -17,6 +17,7 @@ from budgetfrontier.storage.whole_files import name_for_damaged
 _FRESH = 3600.0  # seconds
 _WATCHED = 120.0  # seconds since the last look, after which its time is said
 _DAY = 86_400.0
+_MINUTE = "%Y-%m-%d %H:%M UTC"
 
 
 class AlertFiles(NamedTuple):
@@ -125,9 +126,9 @@ def problems(files: AlertFiles) -> Iterator[tuple[str, str, str]]:
         yield "alerts", "warn", f"{problem}."
     if state is None or (age := time.time() - state.looked) > _FRESH:
         return
-    as_of = f", as of {format_time(state.looked)}" if age > _WATCHED else ""
+    as_of = f", as of {format_time(state.looked, _MINUTE)}" if age > _WATCHED else ""
     for name, about in state.raised.items() if not (as_of and state.over) else ():
-        since = f"{format_time(about.since, '%Y-%m-%d %H:%M')} UTC{as_of}"
+        since = f"{format_time(about.since, _MINUTE)}{as_of}"
         yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {clean(name)} since {since}: {about.text}"
     failed = [one for one in state.deliveries if one.error and one.done and state.looked - one.time < _DAY]
     if failed:

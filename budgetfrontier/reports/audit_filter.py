@@ -55,6 +55,9 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
     def covers(entry: AuditEntry) -> str | None:
         """Return how an entry concerns the queue: by its pattern, its queue, or its possible changes."""
         effect = entry.effect
+        if entry.command == "undo" and "inverse" not in effect and "queue" not in effect:
+            undone = view.audit_entry(int(entry.args["id"]))  # it is of the same queues
+            return None if undone is None or entry.error else covers(undone)
         withdrawn = effect.get("withdrawn")
         match = entry.args.get("match") or (withdrawn["match"] if withdrawn else None)
         about = command_of(entry.command, effect)

@@ -118,6 +118,10 @@ def curve(values: Sequence[float | None], *, label: str) -> str:
     return f'{head} aria-label="{escape(label)}, at most {most:,.1f}">{_drawn(values, most, 200, 40)}</svg>'
 
 
+_LEAST = 4
+"""The width of a value alone, of the 200 or more units of a curve."""
+
+
 def _drawn(values: Sequence[float | None], most: float, width: int, height: int) -> str:
     """Return areas with lines above them, one for each run of values without a gap."""
     step, parts = width / max(len(values) - 1, 1), []
@@ -129,7 +133,9 @@ def _drawn(values: Sequence[float | None], most: float, width: int, height: int)
         points = " ".join(f"{x:.1f},{height - 1 - (height - 3) * max(y or 0.0, 0.0) / most:.1f}" for x, y in found)
         left, right = found[0][0], found[-1][0]
         if len(found) == 1:  # a value alone has no length
-            points, right = f"{points} {left + step / 2:.1f},{points.partition(',')[2]}", left + step / 2
+            half, level = max(step / 2, _LEAST / 2), points.partition(",")[2]
+            left, right = max(left - half, 0.0), min(right + half, width)
+            points = f"{left:.1f},{level} {right:.1f},{level}"
         parts.append(f'<polygon class="area" points="{left:.1f},{height} {points} {right:.1f},{height}"/>')
         parts.append(f'<polyline class="line" points="{points}"/>')
     return "".join(parts)

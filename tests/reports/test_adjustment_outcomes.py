@@ -98,6 +98,21 @@ def test_another_budget_of_waiting_queues_is_promised_too(tmp_path: Path) -> Non
     assert "another budget for 1 queue not retired then, a spend of 3 on 3 URIs instead of" in entry
 
 
+def test_more_than_was_promised_is_no_part_of_that(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=300) as f:
+        f.schedule_many(pages("A", 2))
+    args = {"match": "queue:a.test", "set": {"queue_total_budget": 20}}
+    with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+        operator.apply(OperatorCommand("adjust", args, "me"))
+    with on_disk(tmp_path) as f:
+        f.schedule_many(f"http://a.test/more/{number}" for number in range(7))
+        crawl(f)
+    with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+        (row,) = operator.audit().rows
+        told = sentence(operator.outcomes([row])[row.id], row.entry.effect)
+    assert "fetched 9 and 2 were promised, spent 9 and 2 was promised (up to " in told
+
+
 def test_queues_that_an_adjustment_retires_are_no_others(tmp_path: Path) -> None:
     with on_disk(tmp_path, queue_total_budget=300) as f:
         f.schedule_many(pages("A", 3))

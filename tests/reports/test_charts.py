@@ -34,6 +34,16 @@ def test_what_is_not_known_is_a_gap_and_not_zero() -> None:
     assert "<polyline" not in nothing and "&lt;fetched&gt;: nothing is known" in nothing
 
 
+@pytest.mark.parametrize("at", [0, 30, 59])
+def test_a_value_alone_is_as_wide_as_can_be_seen_and_within_the_curve(at: int) -> None:
+    values: list[float | None] = [None] * 60
+    values[at] = 7.0
+    found = re.search(r'<polyline class="line" points="([\d.]+),[\d.]+ ([\d.]+),', curve(values, label="x"))
+    assert found is not None
+    left, right = map(float, found.groups())
+    assert 0 <= left < right <= 200 and right - left >= 2
+
+
 def test_each_value_tells_its_time_and_amount_where_that_is_wanted() -> None:
     titles = re.findall(r"<title>(2026.*?)</title>", drawn([5.0, None, 7.0], hover=True))
     assert titles == ["2026-11-23 12:00: 5", "2026-11-23 12:40: 7"]

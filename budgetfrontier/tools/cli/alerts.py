@@ -182,7 +182,7 @@ def _raised(args: argparse.Namespace, state: AlertState) -> Iterator[tuple[Any, 
 
 def _told(sink: str, done: float | None, error: str) -> str:
     if error:
-        return f"{sink}: {clean(error)}{'' if done is not None else ', tried again'}"
+        return f"not {sink}: {clean(error)}{'' if done is not None else ', tried again at the next look'}"
     return sink if done is not None else f"{sink}: not yet"
 
 

@@ -99,4 +99,15 @@ class SeedAdjustments:
             if applied.entry is not None:
                 note(f"adjustment {applied.entry.id}: {told}")
                 common.warn(map(clean, applied.entry.effect.get("warnings", ())))
+                common.warn(_spent_already(settings.get(BUDGET), applied.entry.effect))
         return done
+
+
+def _spent_already(budget: int | None, effect: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence if queues that get a total budget may have spent more than that before."""
+    spent, queues = effect["then"]["expenditure"], effect["matched"]
+    if budget is None or not spent > budget >= 0:
+        return
+    have = "its queue has" if queues == 1 else f"{queues:,} of these queues have together"
+    over = "it" if queues == 1 else "one of them that has spent more than its budget"
+    yield f"{have} spent {spent:,} already: {over} is retired on its turn, with its seeds, and fetches none of them"

@@ -107,7 +107,7 @@ def test_an_alert_is_tried_again_and_given_up_at_last(
     assert one.due >= one.time + watching.FIRST_WAIT
     watch(job).look()
     assert len(hook.posted) == 1  # not due yet
-    assert "answered with 500, tried again" in cli("alerts", job).out
+    assert "not ops: answered with 500, tried again at the next look" in cli("alerts", job).out
     _make_due(job)
     monkeypatch.setattr(watching, "FIRST_WAIT", 0.0)
     for _ in range(2 * watching.TRIES):
@@ -274,7 +274,7 @@ def test_alerts_at_which_nobody_looks_any_more_are_told_with_their_time(job: Pat
     state = json.loads((job / FILE).read_text())
     state["looked"] -= 600
     (job / FILE).write_text(json.dumps(state))
-    looked = format_time(state["looked"])
+    looked = format_time(state["looked"], "%Y-%m-%d %H:%M UTC")
     said = next(line for line in cli("report", job).out.splitlines() if "Wrong now: Alert paused since" in line)
     assert f" UTC, as of {looked}: " in said
     (job / FILE).write_text(json.dumps(state | {"over": True}))

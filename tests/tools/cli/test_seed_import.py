@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Reader, Settings
+from budgetfrontier import CrawlUri, Frontier, Reader, Settings
 from budgetfrontier.settings import seed_settings
 from tests.support import make_settings
 from tests.tools.cli.conftest import Cli
@@ -107,6 +107,18 @@ def test_many_queues_are_in_several_patterns(
     assert cli("import", job, "--seeds", path).code == 0
     found = [match.removeprefix("queues:").removeprefix("queue:").split(",") for match, _ in adjusted(job)]
     assert [name for names in found for name in names] == [f"h{n}.test" for n in range(7)] and len(found) > 2
+
+
+def test_a_budget_that_its_queue_has_spent_before_is_warned_of(job: Path, cli: Cli) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(CrawlUri(f"http://{host}.test/", cost=3) for host in "ab")
+        while leases := frontier.lease(2):
+            frontier.finish_many(leases)
+    told = cli("import", job, "--seeds", "http://a.test/new\tbudget=2").err
+    assert "its queue has spent 3 already: it is retired on its turn, with its seeds, and fetches none of them" in told
+    assert "already" not in cli("import", job, "--seeds", "http://a.test/newer\tbudget=3").err
+    told = cli("import", job, "--seeds", "http://b.test/more\tbudget=2").err
+    assert "warning: its queue has spent 3 already" in told
 
 
 def test_into_a_running_crawl(running: Path, tmp_path: Path, cli: Cli) -> None:

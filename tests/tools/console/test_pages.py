@@ -369,6 +369,7 @@ def test_a_queue_is_shown_with_the_use_of_its_quotas(tmp_path: Path) -> None:
     text = " ".join(get(job, "/queue/a.test")[1].split())
     assert "<dt>quota of its host, urls</dt><dd>1 of 4" in text
     assert "<dt>quota of its queue, bytes</dt><dd>250 of 1,000" in text
+    assert re.findall(r'data-label="place">(\d+)<', text) == ["1"], "places are counted from 1, as `queue` does"
 
 
 def test_a_queue_shows_the_interval_and_the_limit_of_its_own(tmp_path: Path) -> None:
@@ -477,7 +478,10 @@ def test_alerts_are_listed_with_who_was_told_and_the_overview_links_to_them(job:
     AlertFiles.of_job(job).state.write_bytes(msgspec.json.encode(state))
     _, text = get(job, "/alerts")
     assert "1 alert raised" in text and '<span class="level bad">stopped</span>' in text
-    assert "No process runs the crawl &lt;now&gt;." in text and 'mail:ops <b class="bad"><bdi>refused</bdi></b>' in text
+    assert (
+        "No process runs the crawl &lt;now&gt;." in text
+        and '<b class="bad">not mail:ops: <bdi>refused</bdi></b>' in text
+    )
     assert text.count("mail:ops") == 2, "the delivery is listed, too"
     overview = get(job, "/")[1]
     assert overview.count('<a class="mend" href="/alerts">Who was told</a>') == 2
