@@ -42,7 +42,7 @@ class RemovedTable:
         They are given by key, each with its queue as it will look then. The values of `instead` are kept in place of
         those in the table. Keys without a value are passed over.
         """
-        place = kept(effect) or Kept(self._counters.audit + 1, 0, self._counters.ordinal)
+        place = kept(effect) or Kept(self._counters.audit + 1, 0)
         for at, block in enumerate(self._blocks(table, records, instead), end(self._env.view(), place.number)):
             value = encode(block)
             self._env.txn.put(keys.removed.pack(place.number, at), value, db=self._table)

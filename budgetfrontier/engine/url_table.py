@@ -23,7 +23,7 @@ from budgetfrontier.rules import duplicates
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
-from budgetfrontier.storage.kept_places import future_key, place_in_future
+from budgetfrontier.storage.kept_places import place_in_future
 from budgetfrontier.storage.records import Counters, UrlRow, decode_url
 from budgetfrontier.storage.uri_values import decode_uri, shorten
 
@@ -169,17 +169,10 @@ class UrlTable:
             if not kept.waits:
                 self._put(fingerprint, None, UrlRow(queue_id, kept.url, b"", kept.created))
             return
-        after = UrlRow(row.queue, row.url, row.place, min(row.created, kept.created), row.due, row.more)
-        place = keys.u32.pack(queue_id) + kept.place[keys.u32.size :]
-        if kept.place and self._holds(place):
-            more = row.more if row.place else max(row.more - 1, 0)
-            after = UrlRow(queue_id, kept.url, place, after.created, kept.due, more)
-        self._put(fingerprint, row, after)
-
-    def _holds(self, place: bytes) -> bool:
-        later = future_key(place)
-        table = keys.PENDING if later is None else keys.FUTURE
-        return self._env.txn.get(later or place, db=self._env.db[table]) is not None
+        created = min(row.created, kept.created)
+        is_back = bool(row.place) and row.place == keys.u32.pack(queue_id) + kept.place[keys.u32.size :]
+        due = kept.due if is_back else row.due
+        self._put(fingerprint, row, UrlRow(row.queue, row.url, row.place, created, due, row.more))
 
     def drop(self, place: bytes) -> None:
         """Note that the record at a place is about to be deleted unfetched: its URL is not completed by that.
@@ -243,9 +236,6 @@ class UrlTable:
         created, more = now, 0
         if before is not None:
             created, more = before.created, before.more
-            if before.place and why is Arrival.RETURNED:
-                self._replaced[place] = fingerprint
-                return
             if before.place and why is Arrival.NEW:
                 self._replaced[before.place] = fingerprint
             if more and not before.place and why is Arrival.MOVED:

@@ -37,9 +37,9 @@ def _uris(effect: _Values, total: int, where: str) -> str:
 
 
 def left_waiting(effect: _Values) -> str:
-    """Return the end of a sentence on the URIs that an undo does not return, because their URLs wait again."""
+    """Return the end of a sentence on the URIs that an undo does not return, because their URLs wait already."""
     waiting = effect.get("waiting", 0)
-    return f"; not {waiting:,}, whose {'URL waits' if waiting == 1 else 'URLs wait'} again" if waiting else ""
+    return f"; not {waiting:,}, whose {'URL waits' if waiting == 1 else 'URLs wait'} already" if waiting else ""
 
 
 def undone(effect: _Values) -> str:

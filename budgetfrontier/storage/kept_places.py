@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import UrlRow, decode_future
 from budgetfrontier.storage.uri_values import decode_uri, expand
@@ -21,14 +20,6 @@ def place_in_future(queue: int, key: bytes) -> bytes:
 def future_key(place: bytes) -> bytes | None:
     """Return the key in `future` of a place; None if it is one in `pending`, or none."""
     return place[keys.u32.size :] if len(place) == _IN_FUTURE else None
-
-
-def ordinal_at(place: bytes) -> int:
-    """Return the ordinal of the URI at a place, which grows with each that comes there; 0 if the place is not known."""
-    later = future_key(place)
-    if later is not None:
-        return int(keys.due.unpack(later)[1])
-    return ordinal_of(keys.pending.unpack(place)[4]) if place else 0
 
 
 def waits_at(row: UrlRow, name: str, get: Callable[[str, bytes], bytes | None]) -> bool:

@@ -65,14 +65,10 @@ class ChangedQueue(NamedTuple):
 
 
 class Kept(msgspec.Struct):
-    """The place of what a command has kept: the number of its blocks, and their bytes.
-
-    `upto` is the ordinal of the last URI that came before it was kept.
-    """
+    """The place of what a command has kept: the number of its blocks, and their bytes."""
 
     number: int
     bytes: int
-    upto: int = 0
 
 
 class Needed(NamedTuple):

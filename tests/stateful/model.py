@@ -1804,7 +1804,6 @@ class Model:
             "waiting": waiting,
             "rows": rows,
             "left": (queue.by_name, left, queue.placed),
-            "upto": (self.arrivals, self.counts["postponed"]),
         }
         self.reconsider(queue)
         self.settle()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatch
 from typing import Any
 
-from tests.stateful.model import EXHAUSTED, INACTIVE, READY, RETIRED, SNOOZED, Adjustment, Look, Model, Uri
+from tests.stateful.model import EXHAUSTED, INACTIVE, READY, RETIRED, SNOOZED, Adjustment, Look, Model
 
 PAUSED = ("PAUSING", "PAUSED")
 
@@ -186,11 +186,10 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
         changed |= (queue.state == RETIRED) != (left == "RETIRED")
     if changed and not force:
         return False
-    returned: list[Uri] = []
-    for due, uri in [*entry["later"], *((0, uri) for uri in entry["waiting"])]:
-        if _came_again(model, uri.url, entry["upto"]):
+    later = sorted(entry["later"], key=lambda one: (one[0], one[1].postponed))
+    for due, uri in [*later, *((0, uri) for uri in entry["waiting"])]:
+        if model.options["keep_urls"] and model.waits(uri.url):
             continue
-        returned.append(uri)
         if due:
             model.future = sorted([*model.future, (due, uri)], key=lambda due: due[1].postponed)
         else:
@@ -201,25 +200,14 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
             if model.options["duplicates"] == "exact":
                 model.see(uri.url)
         model.became(uri, "WAITING")
-        row = model.known.get(uri.url)
-        if row is None or row.uri is None:  # otherwise it stays about the one that waits
-            model.note(uri, due)
+        model.note(uri, due)
     for url, before in entry["rows"].items() if model.known else ():
         row = model.known[url]
         row.created = min(row.created, before.created)
-        if any(before.uri is uri for uri in returned):
-            row.uri, row.queue, row.due = before.uri, before.queue, before.due
+        if before.uri is not None and row.uri is before.uri:
+            row.due = before.due
     model.last = {"command": "return"}
     return True
-
-
-def _came_again(model: Model, url: str, upto: tuple[int, int]) -> bool:
-    """Whether a kept URL waits at a place that was taken after so many others were, in queues and for later."""
-    uri = model.known[url].uri if url in model.known else None
-    if uri is None:
-        return False
-    is_later = any(other is uri for _, other in model.future)
-    return uri.postponed > upto[1] if is_later else uri.arrival > upto[0]
 
 
 def _drop(model: Model, entry: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 It makes one pass over the blocks to find queues that have changed since, and one that takes each block out and puts its
 records back: under their old keys, with their tries and costs, past `seen` and limits, and known again if they were
-forgotten since. In a frontier that keeps its URLs, those of URLs that came again since, and wait, are left out. Nothing
+forgotten since. In a frontier that keeps its URLs, a URL that waits already does not come back a second time. Nothing
 is charged, and nothing counts as scheduled. `Progress.at` is the pass, the next block of the first one, and the last
 queue: its look in the first pass, as a deletion may have left it in a later block, its id in the second. If it fails
 halfway, the other blocks stay, so that another undo can continue it.
@@ -27,7 +27,6 @@ from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.undoing import command_of
 from budgetfrontier.storage import keys, removed
-from budgetfrontier.storage.kept_places import ordinal_at
 from budgetfrontier.storage.records import AuditEntry, Progress, decode_dead, decode_future, decode_url
 from budgetfrontier.storage.removed import UNRECORDED, Block, Kept, Look, convert_kept, kept
 from budgetfrontier.storage.uri_values import decode_uri
@@ -119,10 +118,11 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
     """Return the records to be put back, and their queues, as of the view.
 
     `queues` and `changed` name at most NAMED queues, with their changes; their counts are of all. Raises
-    FrontierError as the undo would. O(records kept), and a look at each queue.
+    FrontierError as the undo would. O(records kept), in a frontier that keeps its URLs in memory, too, and a look at
+    each queue.
     """
     found, back, waiting = kept_by(entry, command), 0, 0
-    waits = _waits_in(view, found.upto)
+    waits = _waits_in(view)
     names: dict[str, str] = {}
     counts = {"queues": 0, "changed": 0}
     last: Look | None = None
@@ -163,17 +163,23 @@ def _returning(block: Block, command: str) -> int:
     return len(block.records) if block.table in (_FORGOTTEN if command == "forget" else _DELETED) else 0
 
 
-def _waits_in(view: View, upto: int) -> Callable[[Block], int]:
-    """Return the function for how many URIs of a block an undo would leave out, because their URLs wait again."""
+def _waits_in(view: View) -> Callable[[Block], int]:
+    """Return the function for how many URIs of the next block an undo would leave out, because their URLs wait.
+
+    So they do once one before them came back.
+    """
     if not view.settings()[0].frontier.keep_urls:
         return lambda block: 0
-    recognized = recognizer(view)
+    recognized, back = recognizer(view), set[bytes]()
 
     def count(block: Block) -> int:
-        names = {look.id: look.name for look in block.queues}
-        found = (recognized(decode_uri(value, names[queue_id]))[0] for queue_id, _, value in removed.uris_of(block))
-        values = (view.txn.get(fingerprint, db=view.db[keys.URLS]) for fingerprint in found)
-        return sum(ordinal_at(decode_url(value).place) > upto for value in values if value is not None)
+        names, waiting = {look.id: look.name for look in block.queues}, 0
+        for queue_id, _, uri in removed.uris_of(block):
+            fingerprint, _ = recognized(decode_uri(uri, names[queue_id]))
+            value = view.txn.get(fingerprint, db=view.db[keys.URLS])
+            waiting += fingerprint in back or (value is not None and decode_url(value).waits)
+            back.add(fingerprint)
+        return waiting
 
     return count
 
@@ -204,10 +210,10 @@ class _Returning(NamedTuple):
 def _place(kernel: Kernel, admitter: Admitter, blocks: list[Block], progress: Progress, now: float) -> None:
     """Put the records of blocks back. Policies are asked before anything changes."""
     kernel.tables.pending.settle()
-    effect, urls, upto = progress.effect, kernel.tables.urls, convert_kept(progress.effect["source"]).upto
+    effect, urls = progress.effect, kernel.tables.urls
     for one in [each for block in blocks for each in _read(kernel, admitter, block)]:
         row = urls.find(one.fingerprint) if one.fingerprint and urls is not None else None
-        if row is not None and ordinal_at(row.place) > upto:  # it waits again
+        if row is not None and row.waits:
             effect["waiting"] = effect.get("waiting", 0) + 1
             continue
         _put_back(kernel, admitter, one, now)

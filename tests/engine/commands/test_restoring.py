@@ -326,10 +326,48 @@ def test_what_waits_again_stays_as_it_is_where_urls_are_kept(tmp_path: Path, for
         f.undo(1, force=force)
         effect = f.audit(limit=1)[0].effect
         assert (effect["returned"], effect["waiting"]) == (3, 2)
-        assert undone(effect) == "returned 3 URIs to 1 queue; not 2, whose URLs wait again"
+        assert undone(effect) == "returned 3 URIs to 1 queue; not 2, whose URLs wait already"
         assert f.summary().deleted == 2, "they stay deleted, and were scheduled once more"
         f.check()
         assert record(f, "a").queued + f.summary().future == 7
+
+
+def put_again(f: Frontier, url: str) -> None:
+    uris = [{"url": url, "force": True}]
+    assert f.internals.apply(Command("schedule", {"uris": uris, "in_place": True}, "me", "")).effect["added"] == 1
+
+
+@pytest.mark.parametrize("oldest_first", [True, False])
+def test_a_url_that_was_deleted_twice_comes_back_once(tmp_path: Path, oldest_first: bool) -> None:
+    with on_disk(tmp_path, keep_urls=True) as f:
+        f.schedule_many(pages("a", 2))
+        for _ in range(2):
+            f.delete(queue="a.test", pattern="/0$")
+            put_again(f, "https://a.test/0")
+        f.delete(queue="a.test", pattern="/0$")
+        numbers = sorted(entry.id for entry in f.audit() if entry.command == "delete")
+        for number, returned in zip(numbers if oldest_first else reversed(numbers), (1, 0, 0), strict=True):
+            foreseen = undo_checks.preview(f._guard.tables.flushed(), {"id": number}, START)
+            assert (foreseen["puts back"], foreseen.get("waiting", 0)) == (returned, 1 - returned)
+            f.undo(number)
+            assert f.audit(limit=1)[0].effect["returned"] == returned
+            f.check()
+        assert (record(f, "a").queued, f.summary().deleted) == (2, 2)
+
+
+def test_of_two_uris_of_one_url_one_comes_back(tmp_path: Path) -> None:
+    with on_disk(tmp_path, keep_urls=True) as f:
+        f.schedule_many(pages("a", 3))
+        f.schedule(CrawlUri("https://a.test/1", force=True, not_before=START + 9))
+        f.schedule(CrawlUri("https://a.test/2", force=True))
+        f.delete(queue="a.test")
+        assert f.audit()[0].effect["deleted"] == 5
+        foreseen = undo_checks.preview(f._guard.tables.flushed(), {"id": 1}, START)
+        assert (foreseen["puts back"], foreseen["waiting"]) == (3, 2)
+        f.undo(1)
+        assert f.audit(limit=1)[0].effect["returned"] == 3
+        f.check()
+        assert (record(f, "a").queued, f.summary().future) == (2, 1)
 
 
 @pytest.mark.parametrize("keep_urls", [False, True])
