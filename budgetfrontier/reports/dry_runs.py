@@ -30,7 +30,8 @@ OF_ADJUSTMENTS: Final = ("adjust", "withdraw")
 """The commands that change adjustments: the queues that they match are found before they are given."""
 _OF_QUEUE: Final = ("retire", "unretire", "snooze", "wake", "set_queue")
 _OF_CRAWL: Final = ("pause", "resume", "terminate")
-_OF_LETTERS: Final = ("replay", "drop")
+_OF_LETTERS: Final = {"replay": "replayed", "drop": "dropped"}
+"""The commands on dead letters, each with the name of their number in its effect."""
 
 
 def dry_run(view: View, op: str, args: dict[str, Any], *, now: float | None = None) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def dry_run(view: View, op: str, args: dict[str, Any], *, now: float | None = No
     if op == "schedule":
         return scheduling.preview(view, args)
     if op in _OF_LETTERS:
-        return dead_letters.preview(view, args)
+        return dead_letters.preview(view, args, _OF_LETTERS[op])
     if op in _OF_QUEUE:
         queue_commands.check(op, args)
         if args.get("queue") is None:

@@ -180,7 +180,7 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
             html.unescape(row) for row in re.findall('name="row" value="([^"]*delete[^"]*|[^"]*undo[^"]*)"', text)[:1]
         }
         _, text, shown = await do("/steer", row=row, reason="it was none")
-        assert "<dt><bdi>puts back</bdi></dt><dd><bdi>4</bdi></dd>" in text
+        assert "<dt><bdi>returned</bdi></dt><dd><bdi>4</bdi></dd>" in text
         seen = re.search('name="seen" value="([0-9]+)"', text)
         assert seen is not None
         _, text, _ = await do("/steer", step="apply", dry_run=shown, seen=seen[1], reason="it was none")
@@ -457,13 +457,13 @@ def test_the_api_imports_forgets_and_takes_dead_letters_of_partitions(console: A
             letters = [str(name) for name, _ in ClusterOperator(operator).dead_letters().rows]
             await asyncio.sleep(0.05)
         dropped = await given("drop", ids=letters[:1])
-        assert (await given("undo", id=dropped["id"], dry_run=True))["effect"]["puts back"] == 1
+        assert (await given("undo", id=dropped["id"], dry_run=True))["effect"]["returned"] == 1
         assert (await given("undo", id=dropped["id"]))["effect"]["returned"] == 1
         status, text, _ = await do(f"{base}/replay", body={"ids": ["0/99"], "reason": "x"})
         assert status == 409 and "no dead letter 0/99" in text
         status, text, _ = await do(f"{base}/replay", body={"ids": [1], "reason": "x"})
         assert status == 400 and "no id of a dead letter here" in text
-        assert (await given("replay", ids=letters[:1], dry_run=True))["effect"]["dead_letters"] == 1
+        assert (await given("replay", ids=letters[:1], dry_run=True))["effect"]["replayed"] == 1
         assert (await given("replay", ids=letters[:1]))["error"] is None
         assert (await given("drop", ids=letters[1:], for_good=True))["error"] is None
 

@@ -233,12 +233,6 @@ def same(what: str, told: object, expected: object) -> None:
     assert told == expected, f"{what}: the frontier says {told}, the model {expected}"
 
 
-RENAMED = {
-    "replayed": "dead_letters",
-    "dropped": "dead_letters",
-    "returned": "puts back",
-}
-"""Names in the effects of commands, with those that their dry runs have."""
 DISK = {"free": 10_000}
 """The bytes that the guard finds free."""
 
@@ -585,8 +579,9 @@ class FrontierMachine(RuleBasedStateMachine):
         entry = self.frontier.audit(limit=1)[0]
         foreseen, self.foreseen = self.foreseen, {}
         assert "refused" not in foreseen, foreseen
-        effect = {RENAMED.get(name, name): value for name, value in entry.effect.items()}
-        if "puts back" in effect:
+        assert all(name.isidentifier() for name in foreseen), foreseen
+        effect = dict(entry.effect)
+        if "returned" in effect:
             del effect["queues"]  # those of pending URIs: a dry run names those of URIs for later, too
         common = foreseen.keys() & effect.keys()
         told, expected = ({name: one[name] for name in common} for one in (foreseen, effect))

@@ -86,7 +86,7 @@ class EntryNames:
         for name in ("removed", "restored"):
             if isinstance(found.get(name), list):
                 found[name] = [self.name(one) for one in found[name]]
-        for name in ("replaced", "adjustments removed", "adjustments restored"):
+        for name in ("replaced", "adjustments"):
             if isinstance(found.get(name), list):
                 found[name] = [self._named(one, "id") for one in found[name]]
         if isinstance(found.get("withdrawn"), dict):

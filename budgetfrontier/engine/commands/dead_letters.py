@@ -49,8 +49,10 @@ def check(args: dict[str, Any]) -> None:
         glob(args["why"])
 
 
-def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
+def preview(view: View, args: dict[str, Any], done: str) -> dict[str, Any]:
     """Return how many dead letters a command chooses, of how many queues, the first of them, and the ids that are gone.
+
+    Their number has the name that it has in the effect of the command: `done`.
 
     O(dead letters), or O(ids).
     """
@@ -70,7 +72,7 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
             queues.add(row.name)
             if len(first) < FIRST:
                 first.append(expand(short_url(row.value), row.name))
-    return {"dead_letters": count, "queues": len(queues), "gone": gone, "first": first}
+    return {done: count, "queues": len(queues), "gone": gone, "first": first}
 
 
 def start_replay(args: dict[str, Any]) -> Progress:

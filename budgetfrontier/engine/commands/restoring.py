@@ -148,7 +148,7 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
                 pass_by(last)
             last = look
     pass_by(last)
-    effect: dict[str, Any] = {"command": command, "puts back": back - waiting}
+    effect: dict[str, Any] = {"command": command, "returned": back - waiting}
     if waiting:
         effect["waiting"] = waiting
     effect |= {"queues_count": counts["queues"], "queues": list(names)}

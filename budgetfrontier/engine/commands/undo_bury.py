@@ -102,7 +102,7 @@ def preview(view: View, entry: AuditEntry, *, force: bool) -> dict[str, Any]:
     there = sum(1 for _ in _letters(view, numbers_of(entry), 0))
     check(entry, there, force=force)
     gone = entry.effect["added"] - there
-    return {"drops dead letters": there} | ({"replayed or dropped since": gone} if gone else {})
+    return {"command": "bury", "dropped": there} | ({"gone": gone} if gone else {})
 
 
 def _letters(view: View, numbers: Numbers, start: int) -> Iterator[tuple[bytes, bytes]]:

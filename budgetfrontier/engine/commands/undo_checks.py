@@ -216,21 +216,27 @@ def _check_begun(view: View, entry: AuditEntry, command: str) -> None:
 
 
 def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return the effect of an undo as of the view. Raises FrontierError as the undo would."""
+    """Return the effect of an undo as of the view, by the names that it has in the audit. Raises FrontierError as it would.
+
+    `undoes` is the entry in words; `adjustments` are those that it would remove or restore.
+    """
     entry, command = find(view, int(args["id"]), "undo")
     _check_begun(view, entry, command)
     why = f": {entry.reason}" if entry.reason else ""
-    effect = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
+    effect: dict[str, Any] = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
     force = bool(args.get("force"))
     if command in ADJUSTING:
         change = check_adjusting(entry, view.adjustments(), force=force)
         there = {one.id: one for one in view.adjustments()}
-        if len(change.remove) == 1 and not change.restore:
-            return effect | preview_of(view, withdrawn(view, there[change.remove[0]]), now=now)
-        return effect | {
-            "adjustments removed": [plain(there[number]) for number in change.remove],
-            "adjustments restored": [plain(one) for one in change.restore],
+        effect |= {
+            "command": command,
+            "removed": list(change.remove),
+            "restored": [one.id for one in change.restore],
+            "adjustments": [plain(one) for one in (*(there[number] for number in change.remove), *change.restore)],
         }
+        if len(change.remove) == 1 and not change.restore:
+            effect |= preview_of(view, withdrawn(view, there[change.remove[0]]), now=now)
+        return effect
     if is_of_many(entry, command):
         return effect | undo_queues.preview(view, entry, command, force=force)
     if command in RETIRING | WAITING | PACING:

@@ -118,9 +118,9 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
     from budgetfrontier.tools.cli.adjustments import named_keys
 
     say(clean(f"would undo {effect.pop('undoes')}"))
-    if "puts back" in effect:
+    if "returned" in effect:
         noun = {"delete": "URI", "forget": "URL"}.get(effect["command"], "dead letter")
-        what = counted(effect["puts back"], noun)
+        what = counted(effect["returned"], noun)
         where = "" if noun != "URI" else f" to {named_keys(effect['queues_count'], effect['queues'])}"
         would = f"would make {what} known again" if noun == "URL" else f"would return {what}{where}"
         say(f"{would}{left_waiting(effect)}")
@@ -131,18 +131,22 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
         if effect["left"]:
             say(f"would leave {counted(effect['left'], 'queue')} that changed since; --force restores them, too")
             _tell_left(effect)
-    elif "drops dead letters" in effect:
-        say(f"would drop {counted(effect['drops dead letters'], 'dead letter')}, and what is known of their URLs")
-        if gone := effect.get("replayed or dropped since"):
+    elif "dropped" in effect:
+        say(f"would drop {counted(effect['dropped'], 'dead letter')}, and what is known of their URLs")
+        if gone := effect.get("gone"):
             say(f"replayed or dropped since: {gone:,}")
     elif "before" in effect and "state" in effect["before"]:
         for name, before in effect["before"].items():
             if before != effect["after"][name]:
                 say(clean(f"{name}: {_told(name, before)} -> {_told(name, effect['after'][name])}"))
     else:
-        for name in ("matched", "revived_count", "retired_count", "adjustments removed", "adjustments restored"):
+        for name in ("matched", "revived_count", "retired_count"):
             if name in effect:
                 say(clean(f"{name.removesuffix('_count')}: {_told(name, effect[name])}"))
+        for name in ("removed", "restored"):
+            found = [one for one in effect.get("adjustments", ()) if one["id"] in effect[name]]
+            named = ", ".join(f"{one['id']} ({one['match']})" for one in found)
+            say(clean(f"adjustments {name}: {named or '-'}"))
     tell_end(effect)
 
 
@@ -150,6 +154,4 @@ def _told(name: str, value: Any) -> str:
     """Format a value of an effect: the times in it for people."""
     if name in ("wake_time", "block", "delayed", "rest"):
         return format_time(value) if value > 0 else "-"
-    if isinstance(value, list):
-        return ", ".join(f"{one['id']} ({one['match']})" for one in value) or "-"
     return str(value)

@@ -313,8 +313,8 @@ def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
     details = {"ids": ids if named else None, "queue": None} | _choice(args)
     if args.dry_run:
         effect = operator.dry_run(op, details)
-        _tell_letters(op, effect)
-        _note_no_letter(args, effect["dead_letters"])
+        _tell_letters(op, effect, effect[done])
+        _note_no_letter(args, effect[done])
         return exits.OK
     if op == "drop":
         details |= for_good.details(args)
@@ -340,15 +340,15 @@ def _choice(args: argparse.Namespace) -> dict[str, Any]:
     return match | ({} if args.why is None else {"why": args.why})
 
 
-def _tell_letters(op: str, effect: dict[str, Any]) -> None:
+def _tell_letters(op: str, effect: dict[str, Any], count: int) -> None:
     """Print how many dead letters a command would take, and the first of them."""
     from budgetfrontier.reports.format import clean, counted
 
-    letters = counted(effect["dead_letters"], "dead letter")
+    letters = counted(count, "dead letter")
     say(f"would {op} {letters} of {counted(effect['queues'], 'queue')}")
     for url in effect.get("first", ()):
         say(clean(url))
-    if more := effect["dead_letters"] - len(effect.get("first", ())):
+    if more := count - len(effect.get("first", ())):
         say(f"...and {more:,} more")
     note("dry run: nothing was changed")
 

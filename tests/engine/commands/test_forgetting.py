@@ -94,7 +94,7 @@ def test_urls_that_only_their_rows_make_known_are_counted_by_the_command_and_by_
         entry = give(f, **chosen)
         assert entry.effect["forgotten"] == number and known() == (False, before[1] - number)
         view = kernel(f).tables.flushed()
-        assert undo_checks.preview(view, {"id": entry.id}, START)["puts back"] == number
+        assert undo_checks.preview(view, {"id": entry.id}, START)["returned"] == number
         f.undo(entry.id)
         assert f.audit(limit=1)[0].effect["returned"] == number
         assert known() == before == (False, before[1])

@@ -322,7 +322,7 @@ def test_what_waits_again_stays_as_it_is_where_urls_are_kept(tmp_path: Path, for
         again = [{"url": f"https://a.test/{path}", "force": True} for path in ("1", "later")]
         f.internals.apply(Command("schedule", {"uris": again, "in_place": True}, "me", ""))
         foreseen = undo_checks.preview(f._guard.tables.flushed(), {"id": 1, "force": force}, START)
-        assert (foreseen["puts back"], foreseen["waiting"]) == (3, 2)
+        assert (foreseen["returned"], foreseen["waiting"]) == (3, 2)
         f.undo(1, force=force)
         effect = f.audit(limit=1)[0].effect
         assert (effect["returned"], effect["waiting"]) == (3, 2)

@@ -70,7 +70,7 @@ def test_an_undo_leaves_no_trace_and_its_undo_brings_all_back(tmp_path: Path, ke
         assert bury(f) == 1
         buried = known(f)
         f.commit()
-        assert dry_run(tmp_path, 1) == {"undoes": "1, bury by me", "drops dead letters": 7}
+        assert dry_run(tmp_path, 1) == {"undoes": "1, bury by me", "command": "bury", "dropped": 7}
         f.undo(1)
         told = f.audit(limit=1)[0].effect
         assert (told["command"], told["dropped"]) == ("bury", 7)
@@ -81,7 +81,7 @@ def test_an_undo_leaves_no_trace_and_its_undo_brings_all_back(tmp_path: Path, ke
             reader.check()
             reader.backup(tmp_path / "copy" / "frontier")
         assert kept_by(tmp_path / "copy" / "frontier") == {2}
-        assert dry_run(tmp_path, 2)["puts back"] == 7
+        assert dry_run(tmp_path, 2)["returned"] == 7
         f.undo(2)
         assert known(f) == buried and inverses_of(f) == {1: "undo 1", 2: "", 3: ""}
         f.check()
@@ -111,7 +111,7 @@ def test_what_was_replayed_or_dropped_since_is_refused_unless_forced(tmp_path: P
         with pytest.raises(FrontierError, match=r"because 2 of the 8 dead letters .* `undo --force`"):
             f.undo(number)
         assert f.summary().dead == 6
-        assert dry_run(tmp_path, number, force=True)["replayed or dropped since"] == 2
+        assert dry_run(tmp_path, number, force=True)["gone"] == 2
         f.undo(number, force=True)
         total = f.summary()
         assert (total.dead, total.queued, total.seen) == (0, 1, 2)

@@ -37,10 +37,10 @@ def test_it_tells_what_would_come_back(job: Path) -> None:
     assert queue["undoes"] == "1, retire by alice: a trap"
     assert tried(job, 3)["undoes"].endswith(" by api")
     assert (queue["queue"], queue["before"]["state"], queue["after"]["state"]) == ("a.test", "RETIRED", "INACTIVE")
-    assert [one["id"] for one in tried(job, 3)["adjustments restored"]] == [2]
+    assert (tried(job, 3)["removed"], tried(job, 3)["restored"]) == ([3], [2])
     assert tried(job, 4)["after"]["state"] == "FINISHED"  # nothing is left that is not retired
     deletion = tried(job, 5)
-    assert (deletion["puts back"], deletion["queues_count"], deletion["queues"]) == (3, 1, ["b.test"])
+    assert (deletion["returned"], deletion["queues_count"], deletion["queues"]) == (3, 1, ["b.test"])
 
 
 def test_it_tells_the_reason_of_a_pause_that_would_come_back(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_dry_run_of_a_deletion_names_queues_and_what_has_changed_of_them(tmp
         f.schedule(CrawlUri("https://a.test/later", not_before=4e9))
         f.delete(queue="[abc].test")
     told = tried(tmp_path, 1)
-    assert (told["puts back"], told["queues_count"], told["queues"]) == (10, 3, ["a.test", "b.test", "c.test"])
+    assert (told["returned"], told["queues_count"], told["queues"]) == (10, 3, ["a.test", "b.test", "c.test"])
     assert "changed" not in told
     with Frontier.open(tmp_path / "frontier") as f:
         f.schedule_many(pages("B", 1, first=9))
@@ -94,7 +94,7 @@ def test_the_dry_run_of_a_deletion_names_queues_and_what_has_changed_of_them(tmp
             f.undo(1)
         assert str(also.value) == str(refused.value)
         f.undo(1, force=True)
-        assert f.audit(limit=1)[0].effect["returned"] == told["puts back"]
+        assert f.audit(limit=1)[0].effect["returned"] == told["returned"]
 
 
 def test_the_dry_run_of_dropped_dead_letters_names_no_queue(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_dry_run_of_dropped_dead_letters_names_no_queue(tmp_path: Path) -> N
         f.finish(f.lease(1)[0], Outcome.DEAD)
         f.drop_dead_letters()
     told = tried(tmp_path, 1)
-    assert (told["puts back"], told["queues_count"]) == (1, 0)
+    assert (told["returned"], told["queues_count"]) == (1, 0)
 
 
 def test_a_refusal_names_what_differs(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ OF_API: dict[str, tuple[str, ...]] = {
     "Which hosts keep the crawl open?": ('{"rows":[{"queue":"starved.test"',),
     "Has my adjustment given what it promised?": ("fetched 4, spent 3", '"fetched":4'),
     "How do I block all queues of a domain for a time?": ('"states":{"INACTIVE":1}', '"dry_run":true'),
-    "How do I try all dead letters of one reason again?": ('"dead_letters":1', "http://dead.test/"),
+    "How do I try all dead letters of one reason again?": ('"replayed":1', "http://dead.test/"),
     "How do I have a URL crawled again when it is found?": ('"forgotten":1', '"dry_run":true'),
     "How would the crawl go on with another budget?": ('"today":{', '"proposed":{'),
     "When is the disk full?": ('"condition":"disk_full_within"', "is full in"),
