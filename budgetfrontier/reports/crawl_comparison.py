@@ -25,7 +25,8 @@ from budgetfrontier.storage.series import Busiest
 from budgetfrontier.storage.view import View
 
 MEASURES = ("fetched", "spent", "errors", "bytes")
-SIDES = ("only in the first", "only in the second", "in both")
+SIDES = {"only_in_first": "only in the first", "only_in_second": "only in the second", "in_both": "in both"}
+"""The names of the numbers of queues in a comparison, each in words."""
 
 
 class NoSuchRun(FrontierError):
@@ -167,7 +168,7 @@ def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:
     for name, totals in zip(names, found.totals, strict=True):
         yield f"{name}: {_told(totals)}"
     yield found.untold or "queues fetched from: " + ", ".join(
-        f"{number:,} {side}" for side, number in found.queues.items()
+        f"{number:,} {SIDES[side]}" for side, number in found.queues.items()
     )
 
 

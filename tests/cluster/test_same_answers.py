@@ -226,7 +226,7 @@ def test_comparisons_are_the_same(both: tuple[Path, Any], capsys: pytest.Capture
     found = [side.rows("compare", other.job, "--limit", "0") for side, other in ((one, many), (many, one))]
     assert found[1].pop("missing_partitions") == []
     for each in found:
-        assert each["queues"] == {"only in the first": 0, "only in the second": 0, "in both": len(each["rows"])}
+        assert each["queues"] == {"only_in_first": 0, "only_in_second": 0, "in_both": len(each["rows"])}
         assert all(row["first"] == row["second"] for row in each["rows"])
     assert found[0]["rows"]
 

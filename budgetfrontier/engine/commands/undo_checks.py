@@ -216,7 +216,7 @@ def _check_begun(view: View, entry: AuditEntry, command: str) -> None:
 
 
 def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return the effect of an undo as of the view, by the names that it has in the audit. Raises FrontierError as it would.
+    """Return the effect of an undo as of the view, by its names in the audit. Raises FrontierError as the undo would.
 
     `undoes` is the entry in words; `adjustments` are those that it would remove or restore.
     """

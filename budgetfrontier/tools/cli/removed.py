@@ -14,9 +14,8 @@ from budgetfrontier.tools.cli.sentences import note, say
 from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
-    from budgetfrontier.reports.operators import AuditRow, CrawlOperator
+    from budgetfrontier.reports.operators import CrawlOperator
 
-COLUMNS = ("id", "command", "when", "who", "uris", "bytes", "reason")
 DROP = ("reason", "who")
 """The columns for which a narrow terminal may have no room, the first of them first."""
 
@@ -45,13 +44,15 @@ def register(commands: Commands) -> None:
 
 def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """List what can be put back; with --discard, remove it."""
+    from budgetfrontier.reports.audit_inverses import KeptRow, keeps, kept_row
     from budgetfrontier.reports.format import counted
 
     if args.dry_run and not args.discard:
         args.usage("--dry-run is for --discard")
     before = time.time() - args.older_than
-    found = operator.audit(where=lambda entry: entry.when <= before and bool(entry.effect.get("kept")))
-    chosen = list(common.page([row for row in found.rows if row.inverse][::-1], args))
+    found = operator.audit(where=lambda entry: keeps(entry, before))
+    kept = [kept_row(row.id, row.entry) for row in found.rows if row.inverse]
+    chosen = list(common.page(kept[::-1], args))
     if found.left_out:
         note(found.left_out)
     code = exits.OK
@@ -60,11 +61,11 @@ def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
             _, failed = give(args, operator, "discard", {"id": row.id})
             code = max(code, failed)
     if not args.discard or args.dry_run or args.format != "text":
-        rows = (_values(row, text=args.format == "text") for row in chosen)
-        common.write_rows(args, rows, COLUMNS, drop=DROP)
+        rows = (row._replace(when=format_time(row.when)) if args.format == "text" else row for row in chosen)
+        common.write_rows(args, rows, KeptRow._fields, drop=DROP)
     if args.format == "text":
         rest = "; what the command in progress keeps is listed once that is done" if operator.in_progress() else ""
-        total = f"{sum(_bytes(row) for row in chosen):,} bytes of {counted(len(chosen), 'command')}"
+        total = f"{sum(row.bytes for row in chosen):,} bytes of {counted(len(chosen), 'command')}"
         if not args.discard:
             note(f"{total} kept for undo; --discard removes them for good{rest}")
         elif args.dry_run:
@@ -72,14 +73,3 @@ def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
         else:
             say(f"discarded {total}")
     return code
-
-
-def _bytes(row: AuditRow) -> int:
-    return int(row.entry.effect["kept"]["bytes"])
-
-
-def _values(row: AuditRow, *, text: bool) -> tuple[object, ...]:
-    entry = row.entry
-    when = format_time(entry.when) if text else entry.when
-    uris = entry.effect.get("deleted", entry.effect.get("dropped"))
-    return row.id, entry.command, when, entry.who, uris, _bytes(row), entry.reason

@@ -119,7 +119,7 @@ def again(form: Form) -> SubmittedCommand:
 
 def role_for(asked: SubmittedCommand) -> Role:
     """Return the role that a command needs: what cannot be taken back is for administrators."""
-    return Role.ADMIN if asked.op == "terminate" or asked.args.get("for_good") else Role.STEER
+    return Role.ADMIN if asked.op in ("terminate", "discard") or asked.args.get("for_good") else Role.STEER
 
 
 def check_names(form: Form, names: Collection[str]) -> None:
@@ -345,6 +345,7 @@ def _nothing(form: Form) -> dict[str, Any]:
 _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "adjust": _adjust,
     "withdraw": _nothing,
+    "discard": _nothing,
     "undo": lambda form: {"force": form.get("force") == "1"},
     "retire": _queues,
     "unretire": _queues,
@@ -364,6 +365,7 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
 _OF_ENTRY = {
     "withdraw": "Mark the adjustment that is to be withdrawn.",
     "undo": "Choose the entry of the audit that is to be undone.",
+    "discard": "Choose the entry of the audit of which nothing is to be kept for undo.",
 }
 """The commands about an entry of the audit, each with what is said if none is chosen."""
 
@@ -371,6 +373,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "adjust": ("match", "which", "queue", "queues", "total", "replenish", "set"),
     "withdraw": ("id",),
     "undo": ("id", "force"),
+    "discard": ("id",),
     **dict.fromkeys(("retire", "unretire", "snooze", "wake"), ("queue", "match", "states", "for")),
     **dict.fromkeys(("replay", "drop"), ("which", "why", "id", "for_good")),
     "delete": ("glob", "pattern", "for_good"),

@@ -106,7 +106,10 @@ ANSWERS = {
         ("too much of it", "adjust 1 Undo"),
     ),
     "I deleted the wrong queue, how do I get it back?": Answer(
-        ("undone 4, delete: returned 1 URI to 1 queue",), ("the wrong one delete 4 Undo",), "4"
+        ("undone 4, delete: returned 1 URI to 1 queue",), ("the wrong one", "delete 4 Undo"), "4"
+    ),
+    "What is kept for `undo`, and how much room does it take?": Answer(
+        ("delete   20", "the wrong one"), ("kept for undo in all", "B kept for undo Discard"), query="?kept=1"
     ),
     "What lies in this retired queue?": Answer(("http://full.test/8",), ("http://full.test/8",), "full.test"),
     "What have its paths in common?": Answer(
@@ -227,6 +230,7 @@ OF_API: dict[str, tuple[str, ...]] = {
     "Who changed this queue?": ('"who":"alice","reason":"too much of it"',),
     "How do I take that back?": ('"command":"undo"', '"id":1'),
     "I deleted the wrong queue, how do I get it back?": ('"command":"undo"', '"id":4'),
+    "What is kept for `undo`, and how much room does it take?": ('"id":4,"command":"delete"', '"uris":1,"bytes":'),
     "What lies in this retired queue?": ('"url":"http://full.test/8"',),
     "What have its paths in common?": ('"pattern":"/N","uris":7',),
     "Is it a trap, and what would hold it?": ('"queue":"starved.test"', '"code":"future-dates"', '"total_budget":0'),

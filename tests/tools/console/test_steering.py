@@ -457,6 +457,26 @@ def test_a_deletion_for_good_keeps_nothing(job: Path) -> None:
     assert "kept" not in entries(job)[-1].effect and not (job / "frontier" / "removed").exists()
 
 
+def test_what_a_deletion_has_kept_is_discarded_from_the_audit(job: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        form = {"op": "delete", "glob": "capped.test", "reason": "a trap"}
+        await operator.apply(await operator.send(form))
+        listed = await operator.get("/audit?kept=1")
+        (button,) = re.findall(r'name="row" value="([^"]*discard[^"]*)"', listed)
+        shown = await operator.send({"row": html.unescape(button)})
+        assert "Then entry 2 cannot be undone any more." in shown
+        applied = await operator.apply(shown, reason="the disk is full")
+        return listed, applied, await operator.get("/audit?kept=1")
+
+    listed, applied, left = visit(job, act, token=TOKEN)
+    assert "kept for undo in all" in listed and "retire 1" not in listed and undo_buttons(listed) == [2]
+    assert "Applied." in applied and "No command matches" in left
+    assert (entries(job)[-1].command, entries(job)[-1].reason) == ("discard", "the disk is full")
+    assert "No command matches" in get(job, "/audit?kept=1&older_than=1h")[1]
+
+
 def test_dead_letters_are_replayed(job: Path) -> None:
     async def act(client: Client, console: Console) -> str:
         operator = Operator(client)

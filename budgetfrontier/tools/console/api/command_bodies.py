@@ -79,6 +79,12 @@ class UndoBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
     force: Annotated[bool, described("also if somebody has changed the same since")] = False
 
 
+class DiscardBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
+    """The body of `discard`: what an entry of the audit has kept for undo is removed for good."""
+
+    id: Annotated[int | str, described("the id of an entry that `removed` has")]
+
+
 class DeleteBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
     """The body of `delete`: the URIs of queues that fit a glob or are in some states, and those that match patterns."""
 
@@ -232,7 +238,12 @@ def undo(job: ConsoleJob, body: UndoBody) -> SubmittedCommand:
     return SubmittedCommand("undo", {"force": body.force, "id": _entry(job, body, "undo")}, body.reason)
 
 
-def _entry(job: ConsoleJob, body: WithdrawBody | UndoBody, op: str) -> int | str:
+def discard(job: ConsoleJob, body: DiscardBody) -> SubmittedCommand:
+    """Remove what an entry of the audit has kept for undo."""
+    return SubmittedCommand("discard", {"id": _entry(job, body, "discard")}, body.reason)
+
+
+def _entry(job: ConsoleJob, body: WithdrawBody | UndoBody | DiscardBody, op: str) -> int | str:
     return forms.entry_id(str(body.id), op, partitions=not job.is_folder)
 
 

@@ -205,6 +205,27 @@ class AuditItem(msgspec.Struct, kw_only=True):
     followed: str = ""
 
 
+class RemovedParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of what is kept for undo."""
+
+    older_than: Annotated[str, described("only of this age, such as 12h, 30d")] = ""
+
+
+class RemovedItem(msgspec.Struct):
+    """A command that has kept something for its undo: the `uris` or dead letters that it has taken, and its `bytes`.
+
+    `uris` is null for other commands.
+    """
+
+    id: int | str
+    command: str
+    when: float
+    who: str
+    uris: int | None
+    bytes: int
+    reason: str
+
+
 class AdjustmentItem(msgspec.Struct, kw_only=True):
     """An adjustment in force, in the order in which they apply, and who made it, when and why, if that is known."""
 
@@ -387,6 +408,15 @@ def audit(job: ConsoleJob, parameters: AuditParameters) -> Listing[AuditItem]:
     ]
     if parameters.outcome:
         _add_outcome(job, rows[0], found["rows"][0])
+    return Listing(rows=rows, next=next_of(found), note=found["in_progress"])
+
+
+def removed(job: ConsoleJob, parameters: RemovedParameters) -> Listing[RemovedItem]:
+    """Return what commands have kept for undo, the newest first."""
+    query = query_of(parameters, kept=1, older_than=parameters.older_than)
+    found = audit_page.build(job, query)
+    query.check_names()
+    rows = [RemovedItem(*found["kept_rows"][entry.id]) for entry in found["rows"]]
     return Listing(rows=rows, next=next_of(found), note=found["in_progress"])
 
 

@@ -129,6 +129,10 @@ RESOURCES = (
         crawl.AuditParameters, Listing[crawl.AuditItem], crawl.audit,
     ),
     ApiResource(
+        "GET", f"{JOB}/removed", "what deletions, and commands on many queues, have kept for undo, the newest first",
+        crawl.RemovedParameters, Listing[crawl.RemovedItem], crawl.removed,
+    ),
+    ApiResource(
         "GET", f"{JOB}/commands/{{task}}", "a command that was given, and its result",
         NoParameters, commands.CommandResult, commands.result_of,
     ),
@@ -138,6 +142,10 @@ RESOURCES = (
     _command("adjust", "change settings for queues", commands.AdjustBody, commands.adjust),
     _command("withdraw", "end an adjustment", commands.WithdrawBody, commands.withdraw),
     _command("undo", "take an entry of the audit back", commands.UndoBody, commands.undo),
+    _command(
+        "discard", "remove for good what an entry of the audit has kept for undo",
+        commands.DiscardBody, commands.discard, Role.ADMIN,
+    ),
     _command("retire", "retire queues", commands.QueueBody, commands.on_queues("retire")),
     _command("unretire", "take queues out of retirement", commands.QueueBody, commands.on_queues("unretire")),
     _command("snooze", "block queues for a time", commands.SnoozeBody, commands.snooze),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -9,10 +10,12 @@ from msgspec.structs import replace
 
 from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports import adjustment_outcomes
+from budgetfrontier.reports.audit_inverses import keeps, kept_row
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.operators import AuditRow, CrawlOperator
 from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.tools.console.forms import duration
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import NotThere, Query
 from budgetfrontier.tools.console.rendering import as_sentence
@@ -41,17 +44,24 @@ class NoUndo(NamedTuple):
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
-    """Return a page of entries, or one entry in full. Pages of a job begin at an id, those of partitions at a row."""
+    """Return a page of entries, or one entry in full. Pages of a job begin at an id, those of partitions at a row.
+
+    `kept`: only those that have kept something for undo, which is there yet. `older_than`: only those of this age.
+    """
     before = query.number("before", 0, most=1 << 62) if job.is_folder else 0
     start = 0 if job.is_folder else query.number("start", 0, most=MOST_ROWS)
     only = str(query.number("id", 0, most=1 << 62) or "") if job.is_folder else query.text("id")
     command, who, text = query.text("command"), query.text("who"), query.text("q")
     counts = job.sample_now().totals.queues
+    kept, older = query.flag("kept"), query.text("older_than")
+    until = time.time() - (duration("older_than", older) if older else 0.0)
     queues, asked_for = sum(counts.values()) or 1, query.flag("outcome")
     looked_at: list[int] = []
 
     def matches(entry: AuditEntry) -> bool:
         looked_at.append(entry.id)
+        if entry.when > until or (kept and not keeps(entry, until)):
+            return False
         return command in ("", entry.command) and who in ("", entry.who) and text in _all_of(entry, text)
 
     def read(operator: CrawlOperator) -> dict[str, Any]:
@@ -59,7 +69,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         if only:
             rows = [_one(operator, only)]
         else:
-            found = [*islice(operator.audit(where=matches, before=before).rows, start, start + query.rows + 1)]
+            all_rows = operator.audit(where=matches, before=before).rows
+            found = [*islice((row for row in all_rows if row.inverse or not kept), start, start + query.rows + 1)]
             rows = found[: query.rows]
             if len(found) > query.rows:
                 following = {"before": rows[-1].id} if job.is_folder else {"start": start + query.rows}
@@ -80,6 +91,10 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "unread": {row.id for row in changes} - set(found_of),
             "promise": adjustment_outcomes.promise_of(rows[0].entry.effect) if only else None,
             "rows": [named_entry(row) for row in rows],
+            "kept_rows": {
+                row.id: kept_row(row.id, row.entry) for row in rows if row.inverse and keeps(row.entry, until)
+            },
+            "kept_bytes": operator.head().removed if kept else None,
             "undoable": {row.id for row in rows if row.inverse},
             "no_undo": {row.id: no_undo[row.id] for row in rows if row.id in no_undo},
             "places": None if job.is_folder else {row.id: row.partitions for row in rows},
@@ -88,7 +103,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         }
 
     first: dict[str, Any] | None = {} if before or start else None
-    asked: dict[str, Any] = {"only": only, "command": command, "who": who, "q": text, "first": first}
+    asked: dict[str, Any] = {"only": only, "command": command, "who": who, "q": text, "kept_only": kept}
+    asked |= {"older_than": older, "first": first}
     return asked | job.look(read)
 
 

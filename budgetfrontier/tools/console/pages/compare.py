@@ -8,6 +8,7 @@ from typing import Any
 from budgetfrontier.core.converters import converter
 from budgetfrontier.reports.crawl_comparison import (
     MEASURES,
+    SIDES,
     ComparedQueue,
     Comparison,
     NoSuchRun,
@@ -49,6 +50,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "measures": MEASURES,
         "shown": shown,
         "queues": found.queues if found else {},
+        "sides": SIDES,
         "untold": found.untold if found else "",
         "compared": found is not None,
         "totals": _totals(found) if found else [],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +15,7 @@ import pytest
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.reports.alert_state import AlertDelivery, AlertState
 from budgetfrontier.reports.crawl_comparison import Comparison
+from budgetfrontier.reports.kinds import KINDS
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.tools.console.api import MOST_ROWS, PREFIX, ApiResource, Listing
@@ -33,7 +35,7 @@ REQUIRED = {
     "compare-runs": "run=1&run2=1",
 }
 """The query of resources that need one."""
-EMPTY = ("leases", "quotas", "labels", "adjustments", "traps", "alerts", "compare-runs")
+EMPTY = ("leases", "quotas", "labels", "adjustments", "traps", "alerts", "compare-runs", "removed")
 """The listings that have no rows of the job of these tests."""
 PATHS_WITH_MORE_ROWS = ("retired?limit=1", "seeds?limit=1", "retired", "seeds")
 
@@ -62,6 +64,23 @@ def test_each_resource_answers_with_what_its_struct_says(job: Path) -> None:
         found = msgspec.json.decode(body, type=resource.result)
         if hasattr(found, "rows") and resource.name not in EMPTY:
             assert found.rows, resource.path
+
+
+def keys_in(value: Any) -> Iterator[str]:
+    """All keys of the objects in an answer."""
+    if isinstance(value, dict):
+        yield from value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from keys_in(one)
+
+
+def test_no_name_in_an_answer_has_a_space(job: Path, tmp_path: Path) -> None:
+    shutil.copytree(job, tmp_path / "other")
+    paths = [f"{path_of(one)}" for one in READING if one.name not in ("report", "errors")]  # reasons are keys of errors
+    paths += [f"/jobs/job/report?kind={kind}" for kind in KINDS if kind != "frontier"]
+    found = asked((job, tmp_path / "other"), *paths)
+    assert {status for status, *_ in found} == {200}
+    assert [name for _, _, body in found for name in keys_in(json.loads(body)) if " " in name] == []
 
 
 def test_the_document_names_parameters_and_answers(job: Path) -> None:
@@ -190,7 +209,7 @@ def test_two_jobs_are_compared_as_by_the_command(job: Path, tmp_path: Path) -> N
         frontier.finish(lease)
     ((_, _, body),) = asked((job, other), "/jobs/job/compare/other?limit=1")
     found = msgspec.json.decode(body, type=Comparison)
-    assert found.queues == {"only in the first": 0, "only in the second": 1, "in both": 3}
+    assert found.queues == {"only_in_first": 0, "only_in_second": 1, "in_both": 3}
     assert [(row.queue, row.first) for row in found.rows] == [("new.test", None)]
 
 

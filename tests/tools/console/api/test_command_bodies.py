@@ -124,13 +124,39 @@ def test_each_command_is_carried_out(job: Path) -> None:
         return {name: await caller.give(name, body | {"reason": name}) for name, body in BODIES.items()}
 
     results = called(job, act, Role.ADMIN)
-    assert {one.name for one in COMMANDS} == BODIES.keys() | {"withdraw", "set-queue", "simulate"}
+    assert {one.name for one in COMMANDS} == BODIES.keys() | {"withdraw", "discard", "set-queue", "simulate"}
     found = {entry.reason: entry for entry in entries(job)[1:]}
     assert {name: entry.error for name, entry in found.items()} == dict.fromkeys(BODIES)
     assert {entry.who for entry in found.values()} == {"alice"}
     assert results["import"].effect is not None and results["import"].effect["added"] == 1
     with Reader(job / "frontier") as reader, reader.view() as view:
         assert "http://new.test/" in {seed.row.url for seed in listed(view)}
+
+
+def test_what_is_kept_for_undo_is_listed_and_discarded(steered: Path) -> None:
+    async def act(caller: Caller) -> list[Any]:
+        async def removed(query: str = "") -> Any:
+            async with caller.client.get(f"{PREFIX}/jobs/job/removed{query}", headers=caller.headers) as answer:
+                return (await answer.json())["rows"]
+
+        await caller.give("drop", {"ids": None, "reason": "old"})
+        deleted = await caller.give("delete", {"queue": "capped.test", "reason": "a trap"})
+        undone = await caller.give("undo", {"id": deleted.id, "reason": "no trap", "dry_run": True})
+        listed, older, one = await removed(), await removed("?older_than=1h"), await removed("?limit=1")
+        body = {"id": deleted.id, "reason": "the disk is full"}
+        shown, given = await caller.give("discard", body | {"dry_run": True}), await caller.give("discard", body)
+        refused = await caller.give("undo", {"id": deleted.id, "reason": "x"}, status=409)
+        return [undone, listed, older, one, shown, given, refused, await removed()]
+
+    undone, listed, older, one, shown, given, refused, left = called(steered, act, Role.ADMIN)
+    assert (undone.effect["command"], undone.effect["returned"]) == ("delete", 3)
+    assert [(row["command"], row["uris"], row["reason"]) for row in listed] == [
+        ("delete", 3, "a trap"),
+        ("drop", 1, "old"),
+    ]
+    assert older == [] and one == listed[:1] and left == listed[1:]
+    assert shown.effect == given.effect == {"command": "delete", "bytes": listed[0]["bytes"]}
+    assert "has discarded what was kept of it" in refused.detail
 
 
 @pytest.mark.parametrize(
