@@ -83,10 +83,10 @@ class Owner:
         self.outgoing: list[tuple[int, Told]] = []
         self._on_outgoing = on_outgoing or self._keep
         self._ticket = 0
-        nonce = log.claim(folder.name)
         copy = PartitionCopy(folder, CRAWL, number, PARTITIONS)
+        copy.nonce = log.claim(folder.name)
         with closing(copy):
-            epoch = copy.apply(log.entries[copy.reading.position :], nonce=nonce)
+            epoch = copy.apply(log.entries[copy.reading.position :])
             assert epoch is not None
             place = copy.place
             copy.commit()

@@ -31,8 +31,10 @@ def damaged(folder: Path) -> None:
 
 def test_a_damaged_copy_is_set_aside_and_the_partition_begins_anew(tmp_path: Path) -> None:
     damaged(tmp_path / "partition-0000")
-    partition = opener(tmp_path, None).begin(0)
-    assert isinstance(partition, PartitionCopy)
+    one = opener(tmp_path, None)
+    one.begin(0)
+    before, partition = [one.open(number) for number in one.restored()]
+    assert before is None and isinstance(partition, PartitionCopy)
     assert partition.reading.position == 0
     partition.close()
     assert (tmp_path / "partition-0000" / "frontier.damaged-1" / "data.mdb").read_bytes().startswith(b"nonsense")
@@ -53,7 +55,8 @@ def test_a_store_that_does_not_answer_is_asked_again_and_a_damaged_copy_is_resto
             raise SnapshotError("away")
 
     one = opener(tmp_path, restore)
-    assert one.begin(0) is one.begin(0) is None
+    one.begin(0)
+    one.begin(0)
     while not (found := [*one.restored()]):
         sleep(0.001)
     assert (found, calls) == ([0], 4)

@@ -124,6 +124,8 @@ class Partition:
         self.forwarding = MessageForwarding(place.partition, place.crawl)
         self._is_place_due = True
         """Whether the place is to be stored with the next changes."""
+        self.ready_at: float | None = None
+        """When something may be leased, as of the last step (`time.monotonic`); None: never. For any thread."""
         self._router: Router | None = None
         self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
         settings, path = in_partition(settings), folder / FRONTIER

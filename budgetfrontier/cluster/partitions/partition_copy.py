@@ -41,6 +41,10 @@ class PartitionCopy:
                 self._env.close()
                 raise
         self.reading = LogReading(wanted)
+        self.nonce = b""
+        """That of the claim which was appended for this copy; empty: none was."""
+        self.claims_at = 0.0
+        """When to claim the partition (`time.monotonic`)."""
 
     def __repr__(self) -> str:
         return f"<PartitionCopy {self.number} of {self.place.crawl!r} at {self.reading.position}>"
@@ -54,15 +58,15 @@ class PartitionCopy:
         """The place in the log as of the last changes that say one."""
         return self._stored_place() or self.reading.place
 
-    def apply(self, batch: Sequence[Received], *, begins: int | None = None, nonce: bytes = b"") -> int | None:
-        """Write the changes in entries; return the offset of the claim with a nonce, and read no further than that.
+    def apply(self, batch: Sequence[Received], *, begins: int | None = None) -> int | None:
+        """Write the changes in entries; return the offset of the own claim, and read no further than that.
 
         Raises LogGap if entries are missing (`LogReading.read`), NewerEntry and NewerChanges.
         """
         for offset, _, body, _ in self.reading.read(batch, begins):
             if isinstance(body, OwnerChanges):
                 self._write(body.changes.rows)
-            elif isinstance(body, Claimed) and body.nonce == nonce:
+            elif isinstance(body, Claimed) and body.nonce == self.nonce:
                 return offset
         return None
 

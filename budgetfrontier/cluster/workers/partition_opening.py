@@ -40,8 +40,6 @@ class Opener:
         self._restoring: set[int] = set()
         self._restored: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
         self._damaged: Counter[int] = Counter()
-        self.suffix_list: str | None = None
-        """The public suffix list of the crawl, if its queue assignment needs one."""
 
     def __repr__(self) -> str:
         return f"<Opener of {self._crawl!r} in {self._folder}: restores {sorted(self._restoring)}>"
@@ -50,20 +48,22 @@ class Opener:
         """Return the folder of a partition."""
         return self._folder / f"partition-{number:04}"
 
-    def begin(self, number: int) -> PartitionCopy | None:
-        """Return a partition, opened; None: it is among the `restored` later."""
+    def begin(self, number: int) -> None:
+        """Let the copy of a partition be restored: it is among the `restored` later, or at once without snapshots.
+
+        Raises FrontierError for a partition that the crawl has not.
+        """
         if number >= self._partitions:
             raise FrontierError(
                 f"the log of {self._crawl!r} has a partition {number}, and cluster.partitions says "
                 f"{self._partitions}: the number is fixed when a crawl begins; begin the crawl under another name"
             )
         if self._restore is None:
-            return self.open(number)
-        if number not in self._restoring:
+            self._restored.put((number, None))
+        elif number not in self._restoring:
             self._restoring.add(number)
             arguments = (self._restore, number)
             threading.Thread(target=self._run, args=arguments, name=f"restore {number}", daemon=True).start()
-        return None
 
     def restored(self) -> Iterator[int]:
         """Yield the partitions whose copies were restored since the last time. Raises the error of a restoration."""
@@ -78,12 +78,13 @@ class Opener:
             yield number
 
     def open(self, number: int) -> PartitionCopy | None:
-        """Return a partition, opened as its copy is; None: the copy was damaged, and is restored first."""
+        """Return a partition, opened as its copy is; None: the copy was damaged, and is among the `restored` later."""
         try:
             return PartitionCopy(self.folder(number), self._crawl, number, self._partitions)
         except CorruptFrontier as e:
             self.set_aside(number, e)
-            return self.begin(number)
+            self.begin(number)
+            return None
 
     def set_aside(self, number: int, error: CorruptFrontier) -> None:
         """Set the copy of a partition aside. Raises the error if that has not helped before."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -96,25 +97,20 @@ class ClusterWorker:
         self._bus = bus
         self._snapshots = snapshots
         self._session, self._log_id, self._delete_before = session, log_id, delete_before
+        self._given = deque[int]()
+        """Partitions that this worker was given just now."""
         self._copies: dict[int, PartitionCopy] = {}
-        """The partitions that this worker is given and does not own, or not yet."""
+        """The partitions that this worker has and does not own, or not yet."""
         self._owned: dict[int, Partition] = {}
-        self._unpublished: set[int] = set()
-        """Those of them that nobody can find yet."""
-        self._claims: dict[int, bytes] = {}
-        """The nonces of claims that were appended and not read yet."""
-        self._calls = CallQueue()
-        self._failure: BaseException | None = None
-        self._stopping = threading.Event()
-        self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
-        self._overtaken: dict[int, float] = {}
-        """When the claims of other workers were read, by the partitions that this one has nevertheless."""
         self._unusable: dict[int, float] = {}
         """By partition whose log has a gap: when it is tried again."""
+        self._calls = CallQueue()
+        self._stopping = threading.Event()
+        self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
+        self._suffix_list: str | None = None
+        """The public suffix list of the crawl, if its queue assignment needs one."""
         self._called = self._next_round = 0.0
         """When a client has called last, and when each partition has its turn, whether anything has come or not."""
-        self.ready_at: dict[int, float | None] = {}
-        """By partition of which this is the owner: when something may be leased (`time.monotonic`); None: never."""
         self.on_applied: Callable[[], None] = lambda: None
         """Called when something was applied, after which there may be something to lease."""
         self._stream = log_stream(self.crawl, partitions)
@@ -131,6 +127,11 @@ class ClusterWorker:
     def owned(self) -> list[int]:
         """The partitions of which this is the owner, which answers calls."""
         return sorted(self._owned.copy())
+
+    @property
+    def ready_at(self) -> dict[int, float | None]:
+        """By partition of which this is the owner: when something may be leased (`time.monotonic`); None: never."""
+        return {number: one.ready_at for number, one in self._owned.copy().items()}
 
     def call(self, partition: int, method: str, arguments: bytes, done: Done) -> None:
         """Apply a call to a partition; `done(reply, error)` is called once its effect is in the log.
@@ -161,7 +162,7 @@ class ClusterWorker:
         if self._router is None:
             if not self._owned:
                 raise NotOwner(f"the worker {self.name} has no partition of {self.crawl!r} yet")
-            self._router = Router(self.settings, self.partitions, suffix_list=self._opener.suffix_list)
+            self._router = Router(self.settings, self.partitions, suffix_list=self._suffix_list)
         return self._router
 
     def check_owned(self, number: int) -> None:
@@ -188,7 +189,7 @@ class ClusterWorker:
     def run(self) -> None:
         """Apply entries and calls until `stop` is called. Raises what has closed a frontier, and BusError."""
         if (own := policy_factory.suffix_list(self.settings.frontier)) is not None:
-            self._opener.suffix_list = self._directory.suffix_list(own)
+            self._suffix_list = self._directory.suffix_list(own)
         next_look = monotonic() + LOOK_EVERY
         consumer = AdoptingConsumer(self._bus, self._stream, GROUP, self._assigned)
         try:
@@ -199,7 +200,7 @@ class ClusterWorker:
                     for copy in self._copies.values():
                         with self._damage(copy):
                             copy.commit()
-                    self._claim_again()
+                    self._claim_copies()
                     self._try_again(consumer)
                     positions = {number: one.position for number, one in self._owned.items()}
                     self._adoption.step(consumer, self._unusable, positions, self._copies)
@@ -213,9 +214,9 @@ class ClusterWorker:
         """Read entries, apply what may be applied, and append the changes of that."""
         is_calm = monotonic() > self._called + CALM
         received = consumer.poll(MOST_ENTRIES, POLL if is_calm else POLL_SOON)
-        if self._failure is not None:
-            raise self._failure
         self._keep(consumer.partitions)
+        while self._given:
+            self._begin(self._given.popleft())
         by_partition: dict[int, list[Received]] = {}
         for entry in received:
             by_partition.setdefault(entry.partition, []).append(entry)
@@ -231,72 +232,67 @@ class ClusterWorker:
         if concerned:
             self.on_applied()
 
-    def _assigned(self, number: int) -> int | None:
-        """Open a partition that this worker is given, claim it, and return where to read its log from."""
-        if self._failure is not None:
-            return None
-        try:
-            self._lose(number, "it was assigned anew")
-            copy = self._copies.get(number) or self._opener.begin(number)
-            return LATER if copy is None else self._begin(copy)
-        except BaseException as e:  # which must not be raised in a callback of the consumer
-            self._failure = e
-            return None
+    def _assigned(self, number: int) -> int:
+        """Take note of a partition that this worker is given; it is read once its copy is open."""
+        self._given.append(number)
+        return LATER
 
-    def _begin(self, copy: PartitionCopy) -> int:
-        """Claim a partition that was opened; return where to read its log from, LATER if its copy does not fit it."""
-        number, position = copy.number, copy.reading.position
-        self._copies[number] = copy
-        if (objection := self._adoption.objection(copy.place)) is not None:
-            self._close_unusable(number, LogGap(objection))
-            return LATER
-        self._claim(number)
-        log.info(
-            "partition %d was opened at %d", number, position,
-            extra={"event": "partition_opened", "partition": number, "position": position},
-        )  # fmt: skip
-        return position
+    def _begin(self, number: int) -> None:
+        """Let the copy of a partition be restored if need be; one that this worker had is opened again."""
+        self._close_copy(number, "it was assigned anew")
+        self._opener.begin(number)
 
     def _open_restored(self, consumer: AdoptingConsumer) -> None:
         for number in self._opener.restored():
             if number in consumer.partitions and number not in self._copies and number not in self._owned:
-                self._begin_reading(consumer, self._opener.open(number))
+                self._open(consumer, number)
 
-    def _begin_reading(self, consumer: AdoptingConsumer, copy: PartitionCopy | None) -> None:
-        if copy is not None and (position := self._begin(copy)) != LATER:
-            consumer.seek(copy.number, position)
+    def _open(self, consumer: AdoptingConsumer, number: int, *, claims_at: float = 0.0) -> None:
+        """Open the copy of a partition, claim it then (`time.monotonic`), and read its log from the copy's place on."""
+        copy = self._opener.open(number)
+        if copy is None:  # it was damaged, and is restored
+            return
+        self._copies[number] = copy
+        if (objection := self._adoption.objection(copy.place)) is not None:
+            self._close_unusable(number, LogGap(objection))
+            return
+        copy.claims_at, position = claims_at, copy.reading.position
+        self._claim_copies()
+        consumer.seek(number, position)
+        log.info(
+            "partition %d was opened at %d", number, position,
+            extra={"event": "partition_opened", "partition": number, "position": position},
+        )  # fmt: skip
 
-    def _claim(self, number: int) -> None:
-        self._overtaken.pop(number, None)
-        self._claims[number] = nonce = os.urandom(8)
-        self.append(number, Claimed(self.name, nonce, self._log_id()))
-
-    def _claim_again(self) -> None:
-        """Claim partitions again whose last claim is that of a worker that has lost them, after a pause."""
-        for number, since in [*self._overtaken.items()]:
-            if monotonic() - since > self._session:
+    def _claim_copies(self) -> None:
+        """Claim the partitions that are not claimed, once it is time."""
+        for number, copy in self._copies.items():
+            if copy.nonce or monotonic() < copy.claims_at:
+                continue
+            if copy.claims_at:
                 log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", number)
-                self._claim(number)
+            copy.nonce = os.urandom(8)
+            self.append(number, Claimed(self.name, copy.nonce, self._log_id()))
 
     def _keep(self, mine: Iterable[int]) -> None:
         """Close the partitions that belong to another worker now."""
         for number in (self._copies.keys() | self._owned.keys()) - set(mine):
-            self._lose(number, f"partition {number} of {self.crawl!r} went to another worker")
-            self._overtaken.pop(number, None)
-            copy = self._copies.pop(number, None)
-            if copy is not None:
-                with self._damage(copy):
-                    copy.commit()
-                copy.close()
+            self._close_copy(number, f"partition {number} of {self.crawl!r} went to another worker")
             log.info(
                 "partition %d went to another worker", number, extra={"event": "partition_lost", "partition": number}
             )
 
+    def _close_copy(self, number: int, why: str) -> None:
+        """Close a partition, if it is open: as of its last commit if this is its owner."""
+        self._lose(number, why)
+        copy = self._copies.pop(number, None)
+        if copy is not None:
+            with self._damage(copy):
+                copy.commit()
+            copy.close()
+
     def _lose(self, number: int, why: str) -> None:
         """Answer no calls for a partition any more, and drop what is not committed."""
-        self._claims.pop(number, None)
-        self.ready_at.pop(number, None)
-        self._unpublished.discard(number)
         owner = self._owned.pop(number, None)
         if owner is not None:
             owner.drop(why)
@@ -315,31 +311,26 @@ class ClusterWorker:
         except Overtaken as e:
             log.warning("%s", e, extra={"event": "partition_overtaken", "partition": number})
             self._lose(number, str(self._not_owner(number)))
-            if consumer.release(number):
-                return
-            self._overtaken[number] = monotonic()
-            if (copy := self._opener.open(number)) is not None:
-                self._copies[number] = copy
-                consumer.seek(number, copy.reading.position)
+            if not consumer.release(number):
+                self._open(consumer, number, claims_at=monotonic() + self._session)
 
     def _read_copy(self, copy: PartitionCopy, batch: list[Received]) -> None:
         """Write the changes of entries; own the partition once this worker's claim was read."""
         number = copy.number
         begins = self._begins(number, batch, copy.reading.position)
-        epoch = copy.apply(batch, begins=begins, nonce=self._claims.get(number, b""))
+        epoch = copy.apply(batch, begins=begins)
         if epoch is None:
             return
         place = copy.place
         copy.commit()
         copy.close()
-        del self._copies[number], self._claims[number]
+        del self._copies[number]
         stamp = next(one.time for one in batch if one.offset == epoch)
         if log_id := self._log_id():
             place = replace(place, log=log_id)
         self._owned[number] = Partition(
-            copy.folder, place, epoch, self.settings, PartitionClock(stamp), suffix_list=self._opener.suffix_list
+            copy.folder, place, epoch, self.settings, PartitionClock(stamp), suffix_list=self._suffix_list
         )
-        self._unpublished.add(number)
 
     def _begins(self, number: int, batch: list[Received], position: int) -> int | None:
         """Return from where on the log has all its entries, if some seem to be missing."""
@@ -349,7 +340,7 @@ class ClusterWorker:
 
     def _step(self, consumer: AdoptingConsumer, owner: Partition) -> None:
         """Let a partition apply what it may, append what has changed, and read its log where it has to."""
-        number = owner.number
+        number, was_stored = owner.number, owner.is_stored
         owner.forwarding.confirm(self._writer.confirmed)
         with self._damage(owner):
             changed = owner.step()
@@ -357,12 +348,11 @@ class ClusterWorker:
         if owner.wanted is not None:
             consumer.seek(number, owner.wanted)
             owner.wanted = None
-        if number in self._unpublished and owner.is_stored:
-            self._unpublished.discard(number)
+        if owner.is_stored and not was_stored:
             self._directory.publish(self._owner(number, owner.epoch, self.address))
             log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
         ready_in = owner.ready_in()
-        self.ready_at[number] = None if ready_in is None else monotonic() + ready_in
+        owner.ready_at = None if ready_in is None else monotonic() + ready_in
 
     def _write(self, owner: Partition, changed: Iterable[bytes]) -> None:
         for data in changed:
@@ -401,8 +391,8 @@ class ClusterWorker:
             if number not in consumer.partitions or number in self._copies or number in self._owned:
                 del self._unusable[number]
             elif monotonic() >= at:
-                del self._unusable[number]
-                self._begin_reading(consumer, self._opener.begin(number))
+                self._unusable[number] = monotonic() + AGAIN
+                self._opener.begin(number)
 
     @contextmanager
     def _damage(self, part: Partition | PartitionCopy) -> Iterator[None]:
