@@ -30,7 +30,7 @@ from budgetfrontier.errors import (
 from budgetfrontier.reports.format import clean
 from budgetfrontier.server import default_delay, node
 from budgetfrontier.server.crawl_thread import CrawlThread
-from budgetfrontier.server.tasks import CallbackStep, errors_of
+from budgetfrontier.server.tasks import CallbackStep, together
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.lock import SERVER_LOCK, WriterLock
 
@@ -257,7 +257,8 @@ class Crawls:
                 errors.append(e)
                 raise
 
-        await errors_of(crawl.run(partial(take, folder=crawl.folder), uses=False) for crawl in self.opened())
+        with suppress(Exception):  # it is among the errors, or concerns a crawl that could not be opened
+            await together(crawl.run(partial(take, folder=crawl.folder), uses=False) for crawl in self.opened())
         for error in errors:
             if not isinstance(error, _OPENED_ANEW):
                 raise error

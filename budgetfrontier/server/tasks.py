@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -28,26 +29,32 @@ class CallbackStep(Generic[_T]):
         return (yield self)
 
 
-def errors_of(steps: Iterable[CallbackStep[Any]]) -> CallbackStep[list[BaseException]]:
-    """Return a step that does all steps at the same time; its result are their errors."""
+def together(steps: Iterable[CallbackStep[_T]]) -> CallbackStep[list[_T]]:
+    """Return a step that does all steps at the same time; its result are theirs, in order, its error is the first one.
+
+    It ends when all of them have.
+    """
     begun = list(steps)
 
     def start(done: Done) -> None:
-        lock, left, errors = threading.Lock(), len(begun) + 1, list[BaseException]()
+        results: dict[int, _T] = {}
+        errors: list[BaseException] = []
+        lock, left = threading.Lock(), len(begun) + 1
 
-        def one_is_done(result: Any, error: BaseException | None) -> None:
+        def ended(place: int, result: Any, error: BaseException | None) -> None:
             nonlocal left
             with lock:
                 left -= 1
+                results[place] = result
                 if error is not None:
                     errors.append(error)
                 last = not left
             if last:
-                done(errors, None)
+                done([results[place] for place in range(len(begun))], errors[0] if errors else None)
 
-        for step in begun:
-            step.start(one_is_done)
-        one_is_done(None, None)
+        for place, step in enumerate(begun):
+            step.start(partial(ended, place))
+        ended(-1, None, None)
 
     return CallbackStep(start)
 

@@ -11,7 +11,6 @@ from budgetfrontier import Outcome, Settings
 from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Message, SliceGranted, SliceWanted, Told
 from budgetfrontier.cluster.partitions import quota_spending
-from budgetfrontier.cluster.partitions.message_forwarding import Outgoing
 from budgetfrontier.cluster.partitions.partition import Partition
 from budgetfrontier.cluster.partitions.partition_progress import crawl_state, limit_reached, standing_of
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
@@ -19,7 +18,7 @@ from budgetfrontier.cluster.quotas import quota_grants
 from budgetfrontier.cluster.quotas.quota_slices import NOTHING, Amounts
 from budgetfrontier.core.model import CrawlState, CrawlUri, Lease
 from budgetfrontier.core.protocol import Ended
-from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, copied
+from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, Sent, copied
 
 FINAL = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.DEAD)
 COSTLIEST = 5
@@ -83,7 +82,7 @@ class Crawl:
                     for _ in range(self.random.randrange(len(way) + 1)):
                         way.pop()
 
-        def tell(outgoing: list[Outgoing]) -> bool:
+        def tell(outgoing: Sent) -> bool:
             self._take(number, outgoing)
             return False
 
@@ -95,7 +94,7 @@ class Crawl:
             self.deliver(*ways[0])
         self.owners[number].commit()
 
-    def _take(self, number: int, outgoing: list[Outgoing]) -> None:
+    def _take(self, number: int, outgoing: Sent) -> None:
         """Take what a partition tells. What it tells again is the same."""
         for there, data in outgoing:
             told = entries.decode(data, crawl=CRAWL)

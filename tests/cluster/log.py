@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Claimed, Found, Message, Steered, Told
 from budgetfrontier.cluster.log.partition_clock import PartitionClock
-from budgetfrontier.cluster.partitions.message_forwarding import Outgoing
 from budgetfrontier.cluster.partitions.partition import Partition, WaitingCall
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.core import protocol
@@ -26,6 +26,8 @@ from tests.support import START
 CRAWL = "test"
 PARTITIONS = 4
 
+Sent = list[tuple[int, bytes]]
+"""Entries for the logs of partitions."""
 Contents = dict[str, list[tuple[bytes, bytes]]]
 
 
@@ -77,7 +79,7 @@ class Owner:
         folder: Path,
         log: Log,
         number: int = 0,
-        on_outgoing: Callable[[list[Outgoing]], bool] | None = None,
+        on_outgoing: Callable[[Sent], bool] | None = None,
     ) -> None:
         self.log = log
         self.outgoing: list[tuple[int, Told]] = []
@@ -94,7 +96,7 @@ class Owner:
         self.partition = Partition(folder, place, epoch, log.settings, clock)
         self.apply()
 
-    def _keep(self, outgoing: list[Outgoing]) -> bool:
+    def _keep(self, outgoing: Sent) -> bool:
         for number, data in outgoing:
             told = entries.decode(data, crawl=CRAWL)
             assert isinstance(told, Told)
@@ -121,13 +123,16 @@ class Owner:
         changed = one.step()
         for data in changed:
             self.log.append_data(data)
-        outgoing = one.forwarding.outgoing()
-        if outgoing:
-            self._ticket += len(outgoing)
-            one.forwarding.sent(self._ticket)
-            if self._on_outgoing(outgoing):
-                self.confirm()
+        outgoing: Sent = []
+        one.forwarding.send(partial(self._write, outgoing))
+        if outgoing and self._on_outgoing(outgoing):
+            self.confirm()
         return bool(batch or changed or outgoing or one.wanted is not None)
+
+    def _write(self, outgoing: Sent, partition: int, data: bytes) -> int:
+        outgoing.append((partition, data))
+        self._ticket += 1
+        return self._ticket
 
     def confirm(self) -> None:
         """Let all that it has told be in the others' logs."""

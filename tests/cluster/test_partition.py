@@ -18,7 +18,6 @@ from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Found, NewerEntry, SliceGranted, SliceWanted, Steered
 from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.partitions import partition
-from budgetfrontier.cluster.partitions.message_forwarding import Outgoing
 from budgetfrontier.cluster.partitions.partition import Overtaken, WaitingCall
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.partitions.partition_progress import crawl_summary, standing_of
@@ -31,7 +30,7 @@ from budgetfrontier.engine import changelog, disk_guard
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError, NotOwner, SettingsError
 from budgetfrontier.storage import keys
-from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, copied
+from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, Sent, copied
 from tests.examples import few
 
 OWN = [host for host in (f"h{number}.test" for number in range(60)) if not partition_of_queue(host, PARTITIONS)]
@@ -350,7 +349,7 @@ def test_what_is_told_is_told_again_until_it_is_in_the_others_logs(
     monkeypatch.setattr(partition, "PLACE_EVERY", 1)
     log, sent = Log(), list[tuple[int, bytes]]()
 
-    def keep(outgoing: list[Outgoing]) -> bool:
+    def keep(outgoing: Sent) -> bool:
         sent.extend(outgoing)
         return False
 

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Callable
 
 from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Changes, Told
 from budgetfrontier.engine.peer_table import PeerTable
-
-
-class Outgoing(NamedTuple):
-    """An entry for the log of a partition, which may be the one that sends it."""
-
-    partition: int
-    data: bytes
 
 
 class MessageForwarding:
@@ -26,33 +19,29 @@ class MessageForwarding:
 
     def __init__(self, partition: int, crawl: str) -> None:
         self._partition, self._crawl = partition, crawl
-        self._outgoing: list[tuple[Outgoing, int, int]] = []
-        self._unconfirmed: deque[tuple[int, int, int]] = deque()
-        """Entries whose messages may not be in the others' logs yet: ticket of the writer, offset, epoch before it."""
+        self._outgoing = deque[tuple[int, bytes, int, int]]()
+        """Messages to send: the partition, which may be the own one, the entry, and where it comes from, as below."""
+        self._unconfirmed = deque[tuple[int, int, int]]()
+        """Messages that may not be in the others' logs yet: ticket of the writer, offset here, epoch before that."""
         self._told: dict[int, tuple[int, int]] = {}
         """By partition: the origin of the last message that was sent there, where it is not stored yet."""
 
     def __repr__(self) -> str:
-        return f"<MessageForwarding: {len(self._outgoing)} to send, {len(self._unconfirmed)} entries unconfirmed>"
+        return f"<MessageForwarding: {len(self._outgoing)} to send, {len(self._unconfirmed)} unconfirmed>"
 
     def forward(self, offset: int, epoch: int, changes: Changes) -> None:
         """Let the messages among changes be sent: these are in the log at an offset, with an epoch before it."""
         for place, (partition, message) in enumerate(changes.messages):
             origin = (offset, place)
             told = Told(self._partition, origin, message)  # type: ignore[arg-type]  # encoded
-            self._outgoing.append((Outgoing(partition, entries.encode(told, crawl=self._crawl)), offset, epoch))
+            self._outgoing.append((partition, entries.encode(told, crawl=self._crawl), offset, epoch))
             self._told[partition] = max(origin, self._told.get(partition, origin))
 
-    def outgoing(self) -> list[Outgoing]:
-        """Return the entries to be sent; `sent` is to be called once they are on their way."""
-        return [one for one, _, _ in self._outgoing]
-
-    def sent(self, ticket: int) -> None:
-        """Take note that all of `outgoing` is on its way, with the ticket of the last one."""
-        for _, offset, epoch in self._outgoing:
-            if not self._unconfirmed or self._unconfirmed[-1][1] != offset:
-                self._unconfirmed.append((ticket, offset, epoch))
-        self._outgoing.clear()
+    def send(self, write: Callable[[int, bytes], int]) -> None:
+        """Send what is to be sent. `write(partition, entry)` appends to a log; it returns a higher ticket each time."""
+        while self._outgoing:
+            partition, data, offset, epoch = self._outgoing.popleft()
+            self._unconfirmed.append((write(partition, data), offset, epoch))
 
     def confirm(self, ticket: int) -> None:
         """Take note that the messages sent up to a ticket are in the logs of the other partitions."""
@@ -63,7 +52,7 @@ class MessageForwarding:
         """Return the offset, and the epoch before it, of the first changes that may not be in the others' logs."""
         if self._unconfirmed:
             return self._unconfirmed[0][1:]
-        return self._outgoing[0][1:] if self._outgoing else None
+        return self._outgoing[0][2:] if self._outgoing else None
 
     def told(self, partition: int, peers: PeerTable) -> tuple[int, int]:
         """Return the origin of the last message that was sent to a partition; (-1, 0): none was."""

@@ -357,11 +357,7 @@ class ClusterWorker:
     def _write(self, owner: Partition, changed: Iterable[bytes]) -> None:
         for data in changed:
             self._writer.write(owner.number, data)
-        outgoing = owner.forwarding.outgoing()
-        for one in outgoing:
-            ticket = self._writer.write(one.partition, one.data)
-        if outgoing:
-            owner.forwarding.sent(ticket)
+        owner.forwarding.send(self._writer.write)
 
     def _take_calls(self) -> set[int]:
         """Give the calls that have come to their partitions; return these."""

@@ -27,7 +27,7 @@ from budgetfrontier.core.model import CrawlUri, RunEnd, Tally
 from budgetfrontier.errors import FrontierError, NotOwner
 from budgetfrontier.server import frontier_calls, tasks
 from budgetfrontier.server.frontier_calls import DecodedCall
-from budgetfrontier.server.tasks import CallbackStep, Done
+from budgetfrontier.server.tasks import CallbackStep, Done, together
 from budgetfrontier.storage.keys import partition_of_lease
 
 _T = TypeVar("_T")
@@ -41,32 +41,6 @@ _decoders: Final = {method.name: protocol.decoder(method.reply) for method in pr
 
 Merge = Callable[[list[list[int]], list[Any]], Any]
 """Takes the positions of each part of a batch and the reply to it, and returns the reply to the batch."""
-
-
-def together(steps: Sequence[CallbackStep[_T]]) -> CallbackStep[list[_T]]:
-    """Return a step that ends when all steps have, with their results; the first error is its error."""
-
-    def start(done: Done) -> None:
-        results: list[Any] = [None] * len(steps)
-        errors: list[BaseException] = []
-        left = count(len(steps) - 1, -1)
-        lock = threading.Lock()
-
-        def ended(place: int, result: Any, error: BaseException | None) -> None:
-            with lock:
-                results[place] = result
-                if error is not None:
-                    errors.append(error)
-                last = next(left) == 0
-            if last:
-                done(results, errors[0] if errors else None)
-
-        for place, step in enumerate(steps):
-            step.start(partial(ended, place))
-        if not steps:
-            done([], None)
-
-    return CallbackStep(start)
 
 
 class WorkerCrawl:
