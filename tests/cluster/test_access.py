@@ -12,11 +12,12 @@ import pytest
 
 from budgetfrontier import Settings
 from budgetfrontier.cluster.directory import kafka
-from budgetfrontier.cluster.directory.owners import MemoryDirectory, Owner
+from budgetfrontier.cluster.directory.owners import Owner
 from budgetfrontier.cluster.operators import crawl_owners, owner_calls
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.server.server import Tls
 from budgetfrontier.tools.cli import main
+from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import running
 from tests.remote.test_tls import certificate
 from tests.support import PATIENCE, token_file, until

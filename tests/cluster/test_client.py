@@ -17,12 +17,13 @@ from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.calls import partition_router
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory.kafka import Place, place, place_of
-from budgetfrontier.cluster.directory.owners import Directory, MemoryDirectory, Owner
+from budgetfrontier.cluster.directory.owners import Directory, Owner
 from budgetfrontier.core import protocol
 from budgetfrontier.errors import WrongAddress
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.server import frontier_calls
 from budgetfrontier.tools.cli import main
+from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import addressed
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from budgetfrontier import Outcome, Settings
 from budgetfrontier.cluster.calls import cluster_transport, partition_router
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.directory.owners import MemoryDirectory, Owner
+from budgetfrontier.cluster.directory.owners import Owner
 from budgetfrontier.cluster.operators import cluster_operator, crawl_owners, owner_calls, steering_plan
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
@@ -31,6 +31,7 @@ from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.pages.partitioned import PAGES
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
+from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, until
 

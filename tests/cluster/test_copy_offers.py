@@ -12,7 +12,6 @@ import pytest
 from budgetfrontier import Settings
 from budgetfrontier.cluster.directory import copy_offers
 from budgetfrontier.cluster.directory.copy_offers import CopyNotice, CopyOffers
-from budgetfrontier.cluster.directory.owners import MemoryDirectory
 from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Claimed
 from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER, state_in
@@ -20,6 +19,7 @@ from budgetfrontier.cluster.workers import worker
 from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.core import protocol
 from budgetfrontier.core.protocol import Uris
+from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import LogBus, Logs
 from tests.support import PATIENCE, until
 
@@ -78,12 +78,6 @@ def test_whoever_comes_after_the_one_that_took_it_takes_it_again() -> None:
     del table.workers["c"]
     taken = [table.turn({"a": {3}}, copies) for _ in range(2 * copy_offers._BEATS)]
     assert {name for one in taken for name in one} == {"b"}
-
-
-def test_notices_are_read_as_they_were_written() -> None:
-    for notice in CopyNotice(3, "a", b"12345678", 1, None), CopyNotice(3, "a", b"12345678", 2, 1 << 60):
-        assert copy_offers.decode(copy_offers.encode(notice)) == notice
-    assert copy_offers.decode(b"\xc1") is None
 
 
 @pytest.fixture

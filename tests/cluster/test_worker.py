@@ -17,7 +17,6 @@ from budgetfrontier import Reader, Settings
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.bus.kafka import KafkaBus
-from budgetfrontier.cluster.directory.owners import MemoryDirectory
 from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Claimed, Found, Told
 from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
@@ -31,6 +30,7 @@ from budgetfrontier.errors import CorruptFrontier, NotOwner, SettingsError
 from budgetfrontier.settings.schema import ClusterSettings
 from tests.bus.conformance import PARTITIONS, Transport
 from tests.cluster.log import CRAWL, Log, Owner
+from tests.cluster.memory_directory import MemoryDirectory
 from tests.support import PATIENCE, until
 
 _names = count()

@@ -17,7 +17,6 @@ from budgetfrontier.bus.interface import LATER, Received, Start
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster.calls import cluster_calls, cluster_transport, partition_router
 from budgetfrontier.cluster.directory import kafka
-from budgetfrontier.cluster.directory.owners import MemoryDirectory
 from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.cluster.workers.worker_crawl import WorkerCrawls
 from budgetfrontier.leasing import NO_DELAYS
@@ -25,6 +24,7 @@ from budgetfrontier.server import frontier_service, server
 from budgetfrontier.server.server import Offered
 from budgetfrontier.server.stopping import Stop
 from budgetfrontier.settings.schema import FrontierSettings
+from tests.cluster.memory_directory import MemoryDirectory
 from tests.support import PATIENCE, until
 
 

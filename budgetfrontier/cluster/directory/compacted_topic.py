@@ -1,14 +1,18 @@
-"""A compacted topic of Kafka as a table: the last record of each key counts (the extra "kafka")."""
+"""A compacted topic of Kafka as a table with rows of one type: the last row of each key counts (the extra "kafka")."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.bus.kafka_errors import Heard
+from budgetfrontier.core import protocol
 from budgetfrontier.errors import FrontierError, MissingExtra
 
 try:
@@ -18,26 +22,24 @@ except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
 _CODES = confluent_kafka.KafkaError
-NO_TOPIC: Final = (_CODES._UNKNOWN_PARTITION, _CODES._UNKNOWN_TOPIC, _CODES.UNKNOWN_TOPIC_OR_PART)
-TELLS_END: Final = {"enable.partition.eof": True}
-STEP: Final = 0.05
+_NO_TOPIC: Final = (_CODES._UNKNOWN_PARTITION, _CODES._UNKNOWN_TOPIC, _CODES.UNKNOWN_TOPIC_OR_PART)
+_STEP: Final = 0.05
 CLOSING: Final = 5.0
 """Seconds for which a broker is waited for at the end."""
 FIRST_LOOK: Final = 3.0
 """Seconds to wait for a broker that was not reached yet, before the reason is logged."""
 
-
-def end_of_log(event: Any) -> int | None:
-    """Return the offset at which a consumer has come to the end of a log; None for another error, or a message."""
-    error = event.error()
-    return int(event.offset()) if error is not None and error.code() == _CODES._PARTITION_EOF else None
+_Row = TypeVar("_Row")
 
 
-class CompactedTopic:
-    """A topic with one partition. `read` yields the records since the last call. Not for several threads at a time."""
+class CompactedTopic(Generic[_Row]):
+    """A topic with one partition. `read` yields the rows since the last call. Not for several threads at a time."""
 
-    def __init__(self, topic: str, bus: KafkaBus, settings: Mapping[str, Any], *, creates: bool) -> None:
-        """Prepare for a topic; `creates`: make it unless it is there."""
+    def __init__(
+        self, topic: str, kind: type[_Row], bus: KafkaBus, settings: Mapping[str, Any], *, creates: bool
+    ) -> None:
+        """Prepare for a topic with rows of a type; `creates`: make it unless it is there."""
+        self._decode: Callable[[bytes], _Row] = protocol.decoder(kind)
         self._topic, self._bus, self._settings, self._creates = topic, bus, dict(settings), creates
         self._producer: Any = None
         self._consumer: Any = None
@@ -55,15 +57,24 @@ class CompactedTopic:
             settings = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
             self._bus.create(self._topic, 1, settings)
 
-    def publish(self, records: Mapping[int, bytes] | Mapping[str, bytes]) -> None:
-        """Send records by key to the topic, which `create` has made; they are there soon, once the broker answers."""
-        producer = self.connected_producer()
-        for key, value in records.items():
-            producer.produce(self._topic, value, key=str(key), partition=0)
-        producer.poll(0)
+    def publish(self, rows: Mapping[int, _Row] | Mapping[str, _Row]) -> None:
+        """Send rows by key to the topic, which `create` has made; they are there soon, once the broker answers."""
+        if self._producer is None:
+            self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
+        for key, row in rows.items():
+            self._producer.produce(self._topic, protocol.encode(row), key=str(key), partition=0)
+        self._producer.poll(0)
 
-    def read(self) -> Iterator[tuple[bytes, float]]:
-        """Yield the records that are new as of now, in order, each with its time-stamp. Raises BusError."""
+    def flush(self) -> None:
+        """Return once the published rows are there. Raises BusAway."""
+        if self._producer is not None and self._producer.flush(TIMEOUT):
+            raise BusAway(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
+
+    def read(self) -> Iterator[tuple[_Row, float]]:
+        """Yield the rows that are new as of now, in order, each with its time-stamp. Raises BusError.
+
+        Other data, such as rows of another release, are left out.
+        """
         if self._consumer is None:
             self.create()
             self._consumer = self._new_consumer()
@@ -78,24 +89,20 @@ class CompactedTopic:
         except confluent_kafka.KafkaException as e:
             raise BusError(f"Kafka: {e.args[0].str()}") from e
         while self._position() < end:
-            message = self._consumer.poll(STEP)
+            message = self._consumer.poll(_STEP)
             if message is None:
                 if time.monotonic() > deadline:
                     raise BusError(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
-            elif message.error() is not None:
-                self._ended = max(self._ended, end_of_log(message) or 0)
-            else:
+            elif message.error() is None:
                 _, milliseconds = message.timestamp()
-                yield message.value() or b"", milliseconds / 1000
-
-    def connected_producer(self) -> Any:
-        """Return the producer."""
-        if self._producer is None:
-            self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
-        return self._producer
+                with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                    row = self._decode(message.value() or b"")
+                    yield row, milliseconds / 1000
+            elif message.error().code() == _CODES._PARTITION_EOF:
+                self._ended = max(self._ended, message.offset())
 
     def close(self) -> None:
-        """Close the connections, once the broker has the published records, if it answers soon."""
+        """Close the connections, once the broker has the published rows, if it answers soon."""
         if self._producer is not None:
             self._producer.flush(CLOSING)
         if self._consumer is not None:
@@ -109,9 +116,10 @@ class CompactedTopic:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 10,  # it reads what is there, and waits for nothing
+            "enable.partition.eof": True,
         }
         try:
-            return confluent_kafka.Consumer({**self._settings, **group, **TELLS_END, "error_cb": self._heard})
+            return confluent_kafka.Consumer({**self._settings, **group, "error_cb": self._heard})
         except confluent_kafka.KafkaException as e:  # a repetition would not help
             raise FrontierError(f"the properties for Kafka are wrong: {e.args[0].str()}") from e
 
@@ -124,7 +132,7 @@ class CompactedTopic:
         try:
             return int(self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=timeout)[1])
         except confluent_kafka.KafkaException as e:
-            if e.args[0].code() in NO_TOPIC:
+            if e.args[0].code() in _NO_TOPIC:
                 if self._creates:
                     self.create()
                     raise BusAway(f"Kafka does not list the topic {self._topic} yet; try again") from e

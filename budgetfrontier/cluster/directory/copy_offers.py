@@ -125,20 +125,3 @@ class CopyOffers:
         for (number, _), heard in self._heard.items():
             if (number, heard.worker) == (notice.partition, notice.worker):
                 heard.is_alive = False
-
-
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(CopyNotice).decode
-
-
-def encode(notice: CopyNotice) -> bytes:
-    """Return a notice as it is stored."""
-    return _encode(notice)
-
-
-def decode(data: bytes) -> CopyNotice | None:
-    """Return a notice as it was stored; None for other data, such as that of another release."""
-    try:
-        return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
+import os
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from budgetfrontier.bus import kafka
-from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
-from budgetfrontier.bus.kafka_errors import error_of
-from budgetfrontier.cluster.directory import copy_offers, owners, summaries
-from budgetfrontier.cluster.directory.compacted_topic import NO_TOPIC, STEP, TELLS_END, CompactedTopic, end_of_log
+from budgetfrontier.bus.interface import TIMEOUT, BusError
+from budgetfrontier.cluster.directory.compacted_topic import CompactedTopic
 from budgetfrontier.cluster.directory.copy_offers import CopyNotice
 from budgetfrontier.cluster.directory.owners import Owner, Owners
 from budgetfrontier.cluster.directory.summaries import PartitionSummary
@@ -82,97 +80,71 @@ def _properties(where: Place) -> dict[str, Any]:
 
 
 class KafkaDirectory:
-    """The owners of a crawl's partitions, their summaries, and offers of copies: each a compacted topic."""
+    """The owners of a crawl's partitions, their summaries, offers of copies, and its suffix list: compacted topics."""
 
     def __init__(self, where: Place) -> None:
-        self._suffixes = f"{where.crawl}-suffixes"
-        self._settings = _properties(where)
-        self._creates = where.options.get("create") != "no"
-        self._bus = kafka.connect(where.brokers, where.options)
-        self._owners_topic, self._summaries_topic, self._copies_topic = (
-            CompactedTopic(f"{where.crawl}-{name}", self._bus, self._settings, creates=self._creates)
-            for name in ("owners", "summaries", "copies")
-        )
-        self._copies = dict[str, CopyNotice]()
+        creates = where.options.get("create") != "no"
+        bus, settings, crawl = kafka.connect(where.brokers, where.options), _properties(where), where.crawl
+        self._owners_topic = CompactedTopic(f"{crawl}-owners", Owner, bus, settings, creates=creates)
+        self._summaries_topic = CompactedTopic(f"{crawl}-summaries", PartitionSummary, bus, settings, creates=creates)
+        self._copies_topic = CompactedTopic(f"{crawl}-copies", CopyNotice, bus, settings, creates=creates)
+        self._suffixes_topic = CompactedTopic(f"{crawl}-suffixes", bytes, bus, settings, creates=creates)
         self._owners, self._summaries = Owners(), dict[int, PartitionSummary]()
+        self._copies = dict[str, CopyNotice]()
+        self._suffix_list: str | None = None
 
     def create(self) -> None:
-        """Create the topics, unless they are there. Raises BusError."""
-        self._owners_topic.create()
-        self._summaries_topic.create()
-        self._copies_topic.create()
+        """Create the topics, unless they are there; that of the suffix list is created with it. Raises BusError."""
+        for topic in self._owners_topic, self._summaries_topic, self._copies_topic:
+            topic.create()
 
-    def publish(self, *owners_: Owner) -> None:
+    def publish(self, *owners: Owner) -> None:
         """Send owners to their topic; they are there soon, once the broker answers."""
-        self._owners_topic.publish({owner.partition: owners.encode(owner) for owner in owners_})
+        self._owners_topic.publish({owner.partition: owner for owner in owners})
 
     def read(self) -> Mapping[int, Owner]:
         """Return the owners as of now."""
-        for record, _ in self._owners_topic.read():
-            if (owner := owners.decode(record)) is not None:
-                self._owners.note(owner)
+        for owner, _ in self._owners_topic.read():
+            self._owners.note(owner)
         return self._owners
 
     def publish_summaries(self, found: Sequence[PartitionSummary]) -> None:
         """Send summaries to their topic; they are there soon, once the broker answers."""
-        self._summaries_topic.publish({one.standing.partition: summaries.encode(one) for one in found})
+        self._summaries_topic.publish({one.standing.partition: one for one in found})
 
     def summaries(self) -> Mapping[int, PartitionSummary]:
-        """Return the last summary of each partition that has one."""
-        for record, at in self._summaries_topic.read():
-            if (found := summaries.decode(record, at)) is not None:
-                self._summaries[found.standing.partition] = found
+        """Return the last summary of each partition that has one, with the time at which the broker has stored it."""
+        for found, at in self._summaries_topic.read():
+            found.at = at
+            self._summaries[found.standing.partition] = found
         return self._summaries
 
     def publish_copies(self, *notices: CopyNotice) -> None:
         """Send searches for copies, and offers, to their topic; they are there soon, once the broker answers."""
-        self._copies_topic.publish({notice.key: copy_offers.encode(notice) for notice in notices})
+        self._copies_topic.publish({notice.key: notice for notice in notices})
 
     def copies(self) -> Collection[CopyNotice]:
         """Return the last search and the last offer of each worker for each partition."""
-        for record, _ in self._copies_topic.read():
-            if (notice := copy_offers.decode(record)) is not None:
-                self._copies[notice.key] = notice
+        for notice, _ in self._copies_topic.read():
+            self._copies[notice.key] = notice
         return self._copies.values()
 
     def suffix_list(self, own: str | None = None) -> str | None:
-        """Return the list in the first record of its topic; append `own` if there is none."""
-        if own is not None and self._creates:
-            self._bus.create(self._suffixes, 1, {"retention.ms": "-1", "retention.bytes": "-1"})
-        found = self._first_record(self._suffixes)
+        """Return the list that was stored first, each under a key of its own; store `own` if there is none."""
+        found = self._first_list()
         if found is None and own is not None:
-            producer = self._owners_topic.connected_producer()
-            producer.produce(self._suffixes, zlib.compress(own.encode()), partition=0)
-            if producer.flush(TIMEOUT):
-                raise BusAway(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
-            found = self._first_record(self._suffixes)
-        return None if found is None else zlib.decompress(found).decode()
+            self._suffixes_topic.publish({os.urandom(8).hex(): zlib.compress(own.encode())})
+            self._suffixes_topic.flush()
+            found = self._first_list()
+        return found
 
-    def _first_record(self, topic: str) -> bytes | None:
-        """Return the first record of a topic; None if it has none, or there is no such topic. Raises BusError."""
-        consumer = confluent_kafka.Consumer({**self._settings, **TELLS_END, "group.id": f"{topic}-readers"})
-        place = TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)
-        deadline = time.monotonic() + TIMEOUT
-        try:
-            first, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT)
-            if first == end:
-                return None
-            consumer.assign([place])
-            while time.monotonic() < deadline:
-                message = consumer.poll(STEP)
-                if message is not None and message.error() is None:
-                    return bytes(message.value())
-                if message is not None and end_of_log(message) is not None:  # it has control records alone
-                    return None
-            raise BusAway(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
-        except confluent_kafka.KafkaException as e:
-            if e.args[0].code() in NO_TOPIC:
-                return None
-            raise error_of(e) from e
-        finally:
-            consumer.close()
+    def _first_list(self) -> str | None:
+        for row, _ in self._suffixes_topic.read():
+            if self._suffix_list is None:
+                self._suffix_list = zlib.decompress(row).decode()
+        return self._suffix_list
 
     def close(self) -> None:
         """Close the connections, once the broker has what was published, if it answers soon."""
-        for topic in self._owners_topic, self._summaries_topic, self._copies_topic:
+        for topic in self._owners_topic, self._summaries_topic, self._copies_topic, self._suffixes_topic:
             topic.close()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 import msgspec
-from msgspec import structs
 
 from budgetfrontier.cluster.directory.copy_offers import CopyNotice
-from budgetfrontier.cluster.directory.summaries import PartitionSummary
 
 
 class Owner(msgspec.Struct, array_like=True, frozen=True):
@@ -66,65 +63,3 @@ class Owners(dict[int, Owner]):
     def addresses(self) -> dict[int, str]:
         """Return the addresses of the owners that have one."""
         return {partition: owner.address for partition, owner in self.items() if owner.address}
-
-
-class MemoryDirectory:
-    """A directory of this process, for tests."""
-
-    def __init__(self) -> None:
-        self._owners = Owners()
-        self._summaries = dict[int, PartitionSummary]()
-        self._copies = dict[str, CopyNotice]()
-        self._suffix_list: str | None = None
-
-    def publish(self, *owners: Owner) -> None:
-        """Store owners."""
-        for owner in owners:
-            self._owners.note(owner)
-
-    def read(self) -> Mapping[int, Owner]:
-        """Return the owners as of now."""
-        return Owners(self._owners)
-
-    def publish_copies(self, *notices: CopyNotice) -> None:
-        """Store searches for copies, and offers."""
-        self._copies |= {notice.key: notice for notice in notices}
-
-    def copies(self) -> Collection[CopyNotice]:
-        """Return the last ones."""
-        return [*self._copies.values()]
-
-    def publish_summaries(self, found: Sequence[PartitionSummary]) -> None:
-        """Store summaries."""
-        now = time.time()
-        self._summaries |= {one.standing.partition: structs.replace(one, at=now) for one in found}
-
-    def summaries(self) -> Mapping[int, PartitionSummary]:
-        """Return the summaries."""
-        return dict(self._summaries)
-
-    def suffix_list(self, own: str | None = None) -> str | None:
-        """Return the list that was given first."""
-        if self._suffix_list is None:
-            self._suffix_list = own
-        return self._suffix_list
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Owner).decode
-
-
-def encode(owner: Owner) -> bytes:
-    """Return an owner as it is stored."""
-    return _encode(owner)
-
-
-def decode(data: bytes) -> Owner | None:
-    """Return an owner as it was stored; None for other data."""
-    try:
-        return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -140,19 +140,3 @@ class SummaryPublisher:
 
 _reported: Final[Callable[[bytes], Reported]] = protocol.decoder(Reported)
 _report: Final[Callable[[bytes], Report]] = protocol.decoder(Report)
-_decode: Final[Callable[[bytes], PartitionSummary]] = protocol.decoder(PartitionSummary)
-
-
-def encode(summary: PartitionSummary) -> bytes:
-    """Return a summary as it is stored."""
-    return protocol.encode(summary)
-
-
-def decode(data: bytes, at: float) -> PartitionSummary | None:
-    """Return a summary as it was stored by the broker at a time; None for other data, such as of another release."""
-    try:
-        found = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    found.at = at
-    return found
