@@ -122,8 +122,12 @@ def _connected(address: str) -> socket.socket:
     if isinstance(where, addresses.HostPort):
         return socket.create_connection(where, timeout=PROBE_WITHIN)
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(PROBE_WITHIN)
-    connection.connect(str(where))
+    try:
+        connection.settimeout(PROBE_WITHIN)
+        connection.connect(str(where))
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

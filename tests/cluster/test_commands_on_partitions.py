@@ -384,7 +384,7 @@ def test_the_console_shows_the_partitions_and_the_queues(
     monkeypatch.setattr(partitioned_job, "FRESH", 1e9)
     lose(directory, 3)
     with ClusterFrontier("test", directory) as frontier:
-        job = PartitionedJob(URL, lambda: CrawlOwners(frontier, job=URL))
+        job = PartitionedJob(URL, CrawlOwners(frontier, job=URL))
         (_, first), (_, some), (_, page), *others = asyncio.run(pages(job))
     assert "The state of the crawl is not known: partition 3 of 4 does not answer (last with lost#1)" in first
     assert "The crawl is finished" not in first

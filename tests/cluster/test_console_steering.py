@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,6 +48,7 @@ URL = "kafka://nowhere/test"
 TOKEN = "a token of sixteen"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 Answer = tuple[int, str, str]
+NO_OWNERS: Any = None  # any look fails
 Do = Callable[..., Coroutine[Any, Any, Answer]]
 
 
@@ -68,7 +68,7 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         operator = CrawlOwners(second, job=URL, patience=PATIENCE)
 
         async def visit(scenario: Callable[[Do, CrawlOwners], Coroutine[Any, Any, None]], **known: Any) -> None:
-            first, other = (partial(CrawlOwners, each, job=URL) for each in (frontier, second))
+            first, other = (CrawlOwners(each, job=URL) for each in (frontier, second))
             job = PartitionedJob(URL, first, other, words=["--cluster", URL], **known)
             app = Console([job], Access(TokenFile(token_file(tmp_path, TOKEN))), pages=PAGES).application()
             async with TestClient(TestServer(app)) as client:
@@ -416,7 +416,7 @@ def test_a_report_of_partitions_is_made_by_the_command(monkeypatch: pytest.Monke
         )
 
     monkeypatch.setattr(subprocess, "run", run)
-    job = PartitionedJob(URL, lambda: pytest.fail("no look"), words=["--cluster", URL, "--tls-ca", "system"])
+    job = PartitionedJob(URL, NO_OWNERS, words=["--cluster", URL, "--tls-ca", "system"])
     found = report(job, ReportParameters(kind="hosts", limit=3))
     assert found.rows == [{"queue": "a.test"}]
     assert given == [

@@ -23,6 +23,7 @@ from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
 from tests.forked import begin_forked
 
 PLAIN: dict[str, Any] = {"until": "finish", "fetchers": None, "most": 1000, "seed": 0}
+NO_OWNERS: Any = None  # any look fails
 URL = f"kafka://nowhere/{CRAWL}"
 
 
@@ -69,7 +70,7 @@ def test_the_console_simulates_the_snapshots(tmp_path: Path, monkeypatch: pytest
 
     def lines(workers: Settings | None) -> list[SteerLine]:
         async def steered() -> list[SteerLine]:
-            job = PartitionedJob(URL, lambda: pytest.fail("no worker is asked"), workers=workers)
+            job = PartitionedJob(URL, NO_OWNERS, workers=workers)
             asked = {"match": "*", "set": {"queue_total_budget": 2}}
             order = SteerOrder(SIMULATE, asked | forms.simulation("*", {}, **PLAIN).args, "me", "", True)
             return [line async for line in job.steer(order)]

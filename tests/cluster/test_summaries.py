@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -23,6 +24,7 @@ from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState
+from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.report import Report
 from tests.cluster.workers import Cluster, running
@@ -176,3 +178,63 @@ def settle(publisher: SummaryPublisher, table: Table) -> None:
         return len(table.records) == before
 
     until(is_settled)
+
+
+def test_a_worker_that_was_silent_is_not_asked_by_the_next_look(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(cluster, 1)
+    owners = CrawlOwners(frontier, job="test", summaries=table.summaries, patience=0.2)
+    assert owners.ask("head", Report).keys() == {0}
+    asked: list[str] = []
+    remote = frontier.transport.remote
+
+    def noted(address: str) -> RemoteFrontier:
+        asked.append(address)
+        return remote(address)
+
+    monkeypatch.setattr(frontier.transport, "remote", noted)
+    other = owners.again()
+    assert not other.missing
+    assert other.ask("head", Report).keys() == {0} and other.missing == {1}
+    assert "unix:/nowhere" not in asked and len(asked) == 1
+    assert "unix:/nowhere" in other.without_owner([1]), "with the reason"
+    monkeypatch.setattr(owner_calls, "AGAIN", -1.0)
+    owners.calls._lose("unix:/nowhere", "silent")
+    owners.again().ask("head", Report)
+    assert "unix:/nowhere" in asked, "it may be there again some seconds later"
+
+
+@pytest.fixture
+def hung(cluster: Cluster, table: Table, tmp_path: Path) -> Iterator[str]:
+    """The address of a worker that has stopped: the system takes connections, and nobody answers."""
+    address = f"unix:{tmp_path}/hung"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address.removeprefix("unix:"))
+        listening.listen()
+        known = cluster.directory.read()[1]
+        cluster.directory.publish(Owner(1, known.epoch + 1, "hung", address, known.since, PARTITIONS))
+        yield address
+
+
+def test_a_worker_that_has_published_nothing_for_a_while_is_not_waited_for(
+    hung: str, frontier: ClusterFrontier, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner_calls, "SIGN_OF_LIFE", PATIENCE)
+    table.summaries()[1].at -= crawl_owners.QUIET + 1
+    found = ClusterOperator(CrawlOwners(frontier, job="test", summaries=table.summaries))
+    assert [*found.dead_letters().rows] == [] and set(found.missing) == {1}
+    assert f"{hung} has not answered for {owner_calls.SOON:g} s" in found.unanswered()
+
+
+def test_what_is_asked_of_owners_alone_leaves_the_state_known(
+    hung: str, frontier: ClusterFrontier, table: Table
+) -> None:
+    found = operator(frontier, table)
+    assert found.series(0.0, time.time()) and set(found.missing) == {1}
+    head, rows = found.current()
+    assert head.state is CrawlState.RUNNING and head.standing.unanswered == ""
+    assert rows[1].age is not None
+    assert "partition 1 of 2 does not answer" in found.unanswered()
+    (unknown,) = found.forecasts(time.time(), 3600.0)
+    assert unknown.sure == "unknown" and "partition 1 of 2 does not answer" in unknown.why

@@ -120,10 +120,13 @@ class ClusterOperator:
 
     def unanswered(self) -> str:
         """Return the sentence on the partitions that have not answered, with the last owners known."""
-        if not self.missing:
+        return self._unanswered(self.missing)
+
+    def _unanswered(self, numbers: Collection[int]) -> str:
+        if not numbers:
             return ""
         late = self.owners.told_late()
-        return self.owners.without_owner(self.missing) + (f"; {late}" if late else "")
+        return self.owners.without_owner(numbers) + (f"; {late}" if late else "")
 
     # -- the whole crawl
 
@@ -141,7 +144,8 @@ class ClusterOperator:
         if not reports:
             raise ConnectionLost(self.unanswered())
         found = standings.values()
-        workers, unanswered = len({one.owner for one in found}), self.unanswered()
+        workers = len({one.owner for one in found})
+        unanswered = self._unanswered(self.owners.lost)
         state, limit = (None, None) if unanswered else (crawl_state(found), limit_reached(found))
         return merging.merged_report(
             reports, job=self.job, workers=workers, state=state, limit=limit, unanswered=unanswered
@@ -196,7 +200,7 @@ class ClusterOperator:
     def used_up(self) -> str:
         """Return which total is used up, if one is: the partitions themselves are RUNNING."""
         setting = limit_reached(self.owners.standings().values())
-        return "" if setting is None or self.missing else limit_sentence(setting)
+        return "" if setting is None or self.owners.lost else limit_sentence(setting)
 
     def runs(self) -> list[Run]:
         """Return the times in which any partition had a worker, each as a run."""
@@ -215,16 +219,13 @@ class ClusterOperator:
         return merging.merged_busiest([*self.owners.ask("busiest", Busiest, since=since, until=until).values()])
 
     def forecasts(self, now: float, length: float) -> list[Forecast]:
-        """Return when each bound would end the crawl, by the rates and totals of all partitions."""
-        return over_time.forecast_rows(
-            self.between(now - length, now),
-            self.head().totals,
-            merging.merged_held(self.owners.ask("held", Held).values()),
-            merging.limits_left(self.owners.standings().values())
-            | over_time.of_windows(self.settings, [Override(one.match, one.set) for one in self.adjustments()]),
-            now=now,
-            length=length,
-        )
+        """Return when each bound would end the crawl, by the rates and totals of all partitions, if all answer."""
+        between, held = self.between(now - length, now), merging.merged_held(self.owners.ask("held", Held).values())
+        totals, limits = self.head().totals, merging.limits_left(self.owners.standings().values())
+        limits |= over_time.of_windows(self.settings, [Override(one.match, one.set) for one in self.adjustments()])
+        if self.missing:
+            return [Forecast("rate", None, None, None, "unknown", self.owners.without_owner(self.missing))]
+        return over_time.forecast_rows(between, totals, held, limits, now=now, length=length)
 
     def seeds(self) -> Iterator[ListedSeed]:
         """Yield the lists of seeds of the partitions."""

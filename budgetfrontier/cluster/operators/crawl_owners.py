@@ -6,13 +6,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.cluster.calls.partition_router import PAUSE
 from budgetfrontier.cluster.client import ClusterFrontier
-from budgetfrontier.cluster.directory.summaries import PartitionSummary
+from budgetfrontier.cluster.directory.summaries import EVERY, PartitionSummary
 from budgetfrontier.cluster.operators import merging
 from budgetfrontier.cluster.operators.inspection import AppliedCommand
 from budgetfrontier.cluster.operators.owner_calls import OwnerCalls
@@ -28,7 +29,9 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.storage.records import AuditEntry
 
 GONE: Final = 30.0
-"""Seconds after which a partition whose owner does not answer, and has published no summary, counts as missing."""
+"""Seconds after which a partition whose owner does not answer, and has published no summary, is lost."""
+QUIET: Final = 3 * EVERY
+"""Seconds without a summary after which a worker that does not answer soon is not waited for: it is not just busy."""
 WAIT: Final = 10.0
 """Seconds for which a command waits until the owners of all partitions have applied it."""
 _T = TypeVar("_T")
@@ -37,7 +40,7 @@ Ends = Callable[[int], Mapping[int, int]]
 
 
 class CrawlOwners:
-    """The owners of a crawl's partitions, for one thread. `job` stands for the crawl in suggested commands."""
+    """The owners of a crawl's partitions, for one look. `job` stands for the crawl in suggested commands."""
 
     def __init__(
         self,
@@ -49,24 +52,32 @@ class CrawlOwners:
         patience: float | None = None,
     ) -> None:
         """Ask the owners that a client finds. `summaries()` returns those that they have published, if they do."""
-        self.job = job
-        self.summaries = summaries
+        self.job, self.frontier, self.ends, self.summaries = job, frontier, ends, summaries
+        self.calls = OwnerCalls(frontier, patience=patience, is_quiet=self._is_quiet)
         self.ages: dict[int, float] = {}
         """By partition: the seconds since its summary, of those whose owners have not answered what was asked last."""
-        self.ends = ends
-        self.calls = OwnerCalls(frontier, patience=patience)
+        self.lost: set[int] = set()
+        """The partitions of which nothing is known, or nothing that is not old: those in `missing` may be published."""
         self.progress: dict[int, dict[str, Any]] = {}
         """By partition: the effect so far of the command that was waited for, where it was begun and not ended."""
-        self.frontier = frontier
         self._settings: Settings | None = None
+
+    def again(self) -> CrawlOwners:
+        """Return the owners for another look, see `OwnerCalls.again`."""
+        other = copy(self)
+        other.calls, other.ages, other.lost, other.progress = self.calls.again(), {}, set(), {}
+        return other
 
     def __repr__(self) -> str:
         return f"<CrawlOwners of {self.frontier!r}>"
 
     @property
     def missing(self) -> set[int]:
-        """The partitions whose owners have answered no look so far; they are not asked again."""
-        return self.calls.missing
+        """The partitions whose owners have answered no look so far, and have published nothing instead, or nothing new.
+
+        They are not asked again.
+        """
+        return self.calls.missing | self.lost
 
     @property
     def partitions(self) -> int:
@@ -102,23 +113,19 @@ class CrawlOwners:
     ) -> dict[int, _T]:
         """Return the answers of owners by partition; of those that do not answer at once, the values in summaries.
 
-        One whose summary is older than `GONE` counts as missing nevertheless. Ages are by the broker's clock and that
-        of this machine; with `lists`, they are those of the aggregates. Takes a second at the most, if all partitions
-        without an answer have a summary.
+        One whose summary is older than `GONE` is lost nevertheless. Ages are by the broker's clock and that of this
+        machine; with `lists`, they are those of the aggregates. Takes a second at the most, if all partitions without
+        an answer have a summary.
         """
         numbers = range(self.partitions)
-        if self.summaries is None:
-            return self.calls.each(call, numbers)
-        found: dict[int, _T] = self.calls.soon(call, numbers)
-        if len(found) == len(numbers):
-            return dict(sorted(found.items()))
-        known, now = self._known(), time.time()
+        found: dict[int, _T] = {} if self.summaries is None else self.calls.soon(call, numbers)
+        known, now = {} if len(found) == len(numbers) else self._known(), time.time()
         late = {number: known[number] for number in numbers if number not in found and number in known}
         for number, one in late.items():
             self.ages[number] = max(0.0, now - one.at) + (one.gathered_before if lists else 0.0)
-        self.calls.missing |= {number for number, one in late.items() if now - one.at > GONE}
         found |= {number: of_summary(one) for number, one in late.items()}
         found |= self.calls.each(call, set(numbers) - found.keys())
+        self.lost |= {number for number, one in late.items() if now - one.at > GONE} | (set(numbers) - found.keys())
         return dict(sorted(found.items()))
 
     def _known(self) -> Mapping[int, PartitionSummary]:
@@ -126,6 +133,11 @@ class CrawlOwners:
             return {} if self.summaries is None else self.summaries()
         except BusError:  # of a topic that is not there, such as that of a crawl that begins
             return {}
+
+    def _is_quiet(self, numbers: Collection[int]) -> bool:
+        """Return whether partitions have summaries, and none that is new."""
+        known = self._known()
+        return all(number in known and time.time() - known[number].at > QUIET for number in numbers)
 
     def looked(
         self, look: str, kind: Any, of_summary: Callable[[PartitionSummary], Any], **named: Any

@@ -73,6 +73,7 @@ def connected(
     token_file: Path | None = None,
     tls_ca: str | None = None,
     timeout: float | None = owner_calls.SIGN_OF_LIFE,
+    patience: float | None = None,
 ) -> Iterator[CrawlOwners]:
     """Connect to a crawl in partitions; `timeout` is that of its client. Raises FrontierError and BusError."""
     try:
@@ -95,7 +96,7 @@ def connected(
         ClusterFrontier(where.crawl, directory, **options) as frontier,
         closing(kafka.KafkaDirectory(where)) as table,
     ):
-        yield CrawlOwners(frontier, job=shown(str(job)), ends=ends, summaries=table.summaries)
+        yield CrawlOwners(frontier, job=shown(str(job)), ends=ends, summaries=table.summaries, patience=patience)
 
 
 @contextmanager

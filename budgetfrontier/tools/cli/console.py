@@ -117,7 +117,7 @@ def _is_job(path: Path) -> bool:
 
 
 def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
-    from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+    from budgetfrontier.cluster.operators.owner_calls import SOON
     from budgetfrontier.tools.cli import clusters
     from budgetfrontier.tools.cli.alerts import files_of
     from budgetfrontier.tools.console.console_server import serve
@@ -130,16 +130,9 @@ def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:
     workers = None if args.config is None else common.settings_of_workers(args, "")
     files = None if args.state is None else files_of(args)
     with (
-        clusters.connected(url, tls_ca=args.tls_ca) as first,
+        clusters.connected(url, tls_ca=args.tls_ca, patience=SOON) as first,
         clusters.connected(url, tls_ca=args.tls_ca) as second,
     ):
-
-        def owners() -> CrawlOwners:
-            return CrawlOwners(first.frontier, job=first.job, ends=first.ends, summaries=first.summaries)
-
-        def steersman() -> CrawlOwners:
-            return CrawlOwners(second.frontier, job=second.job)
-
         words = ["--cluster", str(url), *(() if args.tls_ca is None else ("--tls-ca", args.tls_ca))]
-        job = PartitionedJob(first.job, owners, steersman, words, workers=workers, alert_files=files)
+        job = PartitionedJob(first.job, first, second, words, workers=workers, alert_files=files)
         serve([job], pages=PAGES, **options)

@@ -75,17 +75,17 @@ class PartitionedJob(ConsoleJob):
     def __init__(
         self,
         url: str,
-        owners: Callable[[], CrawlOwners],
-        steersman: Callable[[], CrawlOwners] | None = None,
+        owners: CrawlOwners,
+        steersman: CrawlOwners | None = None,
         words: Sequence[str] = (),
         *,
         workers: Settings | None = None,
         alert_files: AlertFiles | None = None,
     ) -> None:
-        """Show the crawl at a URL; `owners()` returns its owners, of which no partition is missing yet.
+        """Show the crawl at a URL by its owners.
 
-        `steersman()` does so with a connection of its own, so that pages do not wait for commands. `words` stand
-        for the crawl in commands. `workers` are the settings of its workers, for simulations and alerts, and
+        `steersman` are these with a connection of their own, so that pages do not wait for commands. `words` stand for
+        the crawl in commands. `workers` are the settings of its workers, for simulations and alerts, and
         `alert_files` those of the alerts, as whoever watches it keeps them.
         """
         super().__init__("", Path(url), Path(url))
@@ -144,7 +144,7 @@ class PartitionedJob(ConsoleJob):
         with self._looking:
             now, current = time.time(), self._current
             if current is None or not 0 <= now - current.when < FRESH:
-                operator = ClusterOperator(self._owners())
+                operator = ClusterOperator(self._owners.again())
                 happened = operator.between(now - HOUR, now)(now - HOUR, now)
                 self._current = current = Current(now, *operator.current(), operator.unanswered(), happened)
             return current
@@ -154,7 +154,7 @@ class PartitionedJob(ConsoleJob):
         with self._looking:
             now, whole = time.time(), self._whole
             if whole is None or not 0 <= now - whole.when < EVERY:
-                operator = ClusterOperator(self._owners())
+                operator = ClusterOperator(self._owners.again())
                 found = operator.overview(LISTED)
                 self._whole = whole = Whole(now, found.overview, operator.forecasts(now, HOUR))
             return whole
@@ -162,7 +162,7 @@ class PartitionedJob(ConsoleJob):
     def look(self, read: Callable[[CrawlOperator], _T]) -> _T:
         """Return the result of `read` for this crawl, with no partition missing yet."""
         with self._looking:
-            return read(ClusterOperator(self._owners()))
+            return read(ClusterOperator(self._owners.again()))
 
     @property
     def why_no_simulation(self) -> str:
@@ -194,7 +194,7 @@ class PartitionedJob(ConsoleJob):
     def _steered(self, order: SteerOrder) -> SteerLine:
         try:
             with self._steering:
-                operator = ClusterOperator(self._steered_by())
+                operator = ClusterOperator(self._steered_by.again())
                 refuse_if_terminated(operator, order.op)
                 if order.args.get("ids") is not None:
                     order.args["ids"] = [*map(_letter, order.args["ids"])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.operators import CrawlOperator, Selection
 from budgetfrontier.reports.over_time import SPANS
 from budgetfrontier.reports.totals import tiles
@@ -72,6 +72,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "scan": {"when": whole.when},
             "partitions": current.partitions,
             "told": current.when,
+            "missing": "" if report.state is CrawlState.UNKNOWN else as_sentence(current.missing),
             "scanned": whole.when,
             "spend": spend,
             "rankings": rankings(job, spend.top, whole.overview.longest(TOP), spend.stranding),
