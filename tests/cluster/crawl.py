@@ -162,7 +162,7 @@ class Crawl:
             case _:
                 self.wait(random.choice([1.0, 1.0, 10.0, 400.0]))
                 if random.random() < 0.2:
-                    key = {"key": random.choice(OF_PARTITION[number])}
+                    key = {"queue": random.choice(OF_PARTITION[number])}
                     self.steer(
                         number, *random.choice([("retire", key), ("retire", key), ("pause", {}), ("resume", {})])
                     )
@@ -192,9 +192,9 @@ class Crawl:
             late = self.owners[number].finish(Ended(lease.id, outcome, 0.1, None, links))
             self.finished += outcome in FINAL and not late
 
-    def steer(self, number: int, name: str, named: dict[str, Any]) -> None:
+    def steer(self, number: int, op: str, args: dict[str, Any]) -> None:
         """Let an operator give a command to one partition."""
-        self.logs[number].steer(self.random.randbytes(8), name, **named)
+        self.logs[number].steer(self.random.randbytes(8), op, args)
         self.owners[number].apply()
 
     def drain(self, *, calm: bool = False) -> None:

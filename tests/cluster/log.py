@@ -19,6 +19,7 @@ from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlUri, Lease
 from budgetfrontier.core.protocol import Ended, Method, Uris, Wanted
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.environment import Environment
 from tests.support import START
@@ -63,9 +64,10 @@ class Log:
         """Append URLs found elsewhere."""
         return self.tell((origin, 0), Found(list(urls)), source)
 
-    def steer(self, command: bytes, name: str, **named: Any) -> int:
-        """Append a command of an operator."""
-        return self.append(Steered(command, name, [], named))
+    def steer(self, command: bytes, op: str, args: dict[str, Any], *by: str) -> int:
+        """Append a command of an operator; `by` is who, why, and the command line."""
+        who, reason, line = by or ("me", "", "")
+        return self.append(Steered(command, Command(op, args, who, reason, line)))
 
 
 class Owner:

@@ -16,6 +16,7 @@ from budgetfrontier.cluster.log.state import COMMANDS
 from budgetfrontier.cluster.operators.inspector import Inspector
 from budgetfrontier.cluster.partitions.operator_commands import refusal
 from budgetfrontier.core import protocol
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import CommandInProgress, FrontierError, NotAFrontier, SettingsError
 from tests.cluster.log import Log, Owner, copied
 from tests.cluster.test_partition import OWN
@@ -32,7 +33,7 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
 def test_they_are_applied_once_in_order_and_audited(owner: Owner, tmp_path: Path) -> None:
     def give(command: bytes, op: str, args: dict[str, Any]) -> None:
         owner.log.time += 1.0
-        owner.log.append(Steered(command, "apply", [op, args, "me", "why", "the line"], {}))
+        owner.log.steer(command, op, args, "me", "why", "the line")
 
     owner.schedule(*(f"https://{host}/" for host in OWN[:3]))
     owner.schedule(*(f"https://{OWN[5]}/{page}?x" for page in range(2200)))
@@ -80,7 +81,7 @@ def test_what_is_kept_for_undo_is_the_same_in_all_copies(owner: Owner, tmp_path:
 
     def give(op: str, args: dict[str, Any]) -> bytes:
         command = len(owner.log.entries).to_bytes(8, "big")
-        owner.log.append(Steered(command, "apply", [op, args, "me", "why", ""], {}))
+        owner.log.steer(command, op, args, "me", "why", "")
         return command
 
     owner.schedule(*(f"https://{OWN[0]}/{page}?x" for page in range(1200)), f"https://{OWN[1]}/")
@@ -138,8 +139,8 @@ def test_looks_that_fail_leave_the_next_ones_alone(owner: Owner, tmp_path: Path)
 
 def test_the_treasurer_sends_commands_to_all_partitions_in_one_order(owner: Owner, tmp_path: Path) -> None:
     """Two operators give commands at once; a repetition is sent again, and applied once."""
-    first = Given(b"1", "adjust", {"match": "*", "set": {"queue_total_budget": 1}}, ["me", "", ""], {}, None)
-    second = Given(b"2", "adjust", {"match": "*", "set": {"queue_total_budget": 2}}, ["you", "", ""], {}, [0, 2])
+    first = Given(b"1", Command("adjust", {"match": "*", "set": {"queue_total_budget": 1}}, "me", ""), {}, None)
+    second = Given(b"2", Command("adjust", {"match": "*", "set": {"queue_total_budget": 2}}, "you", ""), {}, [0, 2])
     for given in (first, second, first):
         owner.log.append(given)
     owner.apply()
@@ -160,14 +161,10 @@ def test_the_treasurer_sends_commands_to_all_partitions_in_one_order(owner: Owne
 
 
 def test_adjustments_stay_known_however_many_other_commands_come(owner: Owner) -> None:
-    owner.log.append(
-        Steered(b"a", "apply", ["adjust", {"match": "*", "set": {"queue_total_budget": 1}}, "", "", ""], {})
-    )
+    owner.log.steer(b"a", "adjust", {"match": "*", "set": {"queue_total_budget": 1}})
     for number in range(COMMANDS + 1):
-        owner.log.append(
-            Steered(number.to_bytes(4, "big"), "apply", [("pause", "resume")[number % 2], {}, "", "", ""], {})
-        )
-    owner.log.append(Steered(b"w", "apply", ["withdraw", {"id": b"a"}, "", "", ""], {}))
+        owner.log.steer(number.to_bytes(4, "big"), ("pause", "resume")[number % 2], {})
+    owner.log.steer(b"w", "withdraw", {"id": b"a"})
     owner.apply()
     assert owner.partition.frontier.adjustments == []
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.cluster.log import entries
-from budgetfrontier.cluster.log.entries import Found, NewerEntry, SliceGranted, SliceWanted, Steered
+from budgetfrontier.cluster.log.entries import Found, NewerEntry, SliceGranted, SliceWanted
 from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.partition import Overtaken, WaitingCall
@@ -72,13 +72,13 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
             case 6:
                 what: Any = random.choice(
                     [
-                        ("adjust", {"queue_total_budget": random.randrange(1, 9)}),
-                        ("retire", {"key": random.choice(OWN)}),
+                        ("adjust", {"match": "*", "set": {"queue_total_budget": random.randrange(1, 9)}}),
+                        ("retire", {"queue": random.choice(OWN)}),
                         ("pause", {}),
                         ("resume", {}),
                     ]
                 )
-                owner.log.steer(step.to_bytes(4, "big"), what[0], **what[1])
+                owner.log.steer(step.to_bytes(4, "big"), *what)
             case 7:
                 what = random.choice(
                     [
@@ -93,7 +93,7 @@ def random_log(owner: Owner, random: Random, steps: int) -> None:
                         ("retire", {"queue": random.choice(OWN)}),
                     ]
                 )
-                owner.log.append(Steered(step.to_bytes(4, "big"), "apply", [*what, "me", "", ""], {}))
+                owner.log.steer(step.to_bytes(4, "big"), *what)
             case 8 if random.random() < 0.5:
                 owner.commit()
     owner.apply()
@@ -335,11 +335,13 @@ def test_uris_that_come_twice_count_once(owner: Owner) -> None:
 def test_commands_count_once_and_refused_ones_change_nothing(owner: Owner) -> None:
     owner.schedule(f"https://{OWN[0]}/")
     for command in (b"1", b"1", b"2"):
-        owner.log.steer(command, "adjust", queue_total_budget=5)
-    owner.log.steer(b"3", "adjust", no_such_setting=5)
-    owner.log.steer(b"4", "no_such_command")
+        owner.log.steer(command, "adjust", {"match": "*", "set": {"queue_total_budget": 5}})
+    owner.log.steer(b"3", "adjust", {"no_such_argument": 5})
+    owner.log.steer(b"4", "no_such_command", {})
     owner.apply()
-    assert [entry.args["set"] for entry in owner.partition.frontier.audit()] == [{"queue_total_budget": 5}] * 2
+    entries = [(entry.args, bool(entry.error)) for entry in owner.partition.frontier.audit()]
+    adjusted = {"match": "*", "set": {"queue_total_budget": 5}}
+    assert entries == [(adjusted, False), (adjusted, False), ({"no_such_argument": 5}, True), ({}, True)]
 
 
 def test_what_is_told_is_told_again_until_it_is_in_the_others_logs(

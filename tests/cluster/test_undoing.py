@@ -9,6 +9,7 @@ import pytest
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.inspection import Undoing
 from budgetfrontier.cluster.operators.steering_plan import undoable
+from budgetfrontier.engine.commands.undo_queues import NOTHING
 from budgetfrontier.errors import FrontierError
 
 
@@ -35,7 +36,7 @@ def test_the_undo_of_a_command_that_waits_in_a_partition_is_given_to_it_too() ->
 
 
 def test_a_refusal_says_what_keeps_the_undo_where_the_command_had_an_effect() -> None:
-    nothing = Undoing(None, "17, retire, has changed nothing")
+    nothing = Undoing(None, f"17, retire, {NOTHING}")
     undone = Undoing(None, "17, retire, is undone already")
     with pytest.raises(FrontierError, match="is undone already"):
         undoable(cast("CrawlOwners", Asked({0: nothing, 1: undone}, set())), "undo", b"command", force=False)

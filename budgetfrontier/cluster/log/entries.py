@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from budgetfrontier.cluster.quotas.quota_slices import Amounts, Want
 from budgetfrontier.core import protocol
 from budgetfrontier.core.protocol import Uri
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import FrontierError
 
 VERSION: Final = 1
@@ -86,9 +88,7 @@ class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
     """A command of an operator to one partition, or from the treasurer: it is applied once, however often it comes."""
 
     command: bytes
-    name: str
-    positional: list[Any]
-    named: dict[str, Any]
+    order: Command
 
 
 class Given(msgspec.Struct, array_like=True, tag=True, frozen=True):
@@ -99,16 +99,14 @@ class Given(msgspec.Struct, array_like=True, tag=True, frozen=True):
     """
 
     command: bytes
-    op: str
-    args: dict[str, Any]
-    by: list[str]
+    order: Command
     more: dict[int, dict[str, Any]]
     to: list[int] | None
 
     def steered(self, partitions: int) -> dict[int, Steered]:
         """Return the command as each of so many partitions applies it."""
         return {
-            number: Steered(self.command, "apply", [self.op, self.args | self.more.get(number, {}), *self.by], {})
+            number: Steered(self.command, replace(self.order, args=self.order.args | self.more.get(number, {})))
             for number in (range(partitions) if self.to is None else self.to)
             if 0 <= number < partitions
         }

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.entries import Steered
 from budgetfrontier.cluster.log.state import KnownCommands
@@ -18,11 +20,9 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.runner import OVERTAKING
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.server import frontier_calls
 from budgetfrontier.settings.checks import LABELS_IN_PARTITIONS
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import meta
-from budgetfrontier.storage.records import AuditEntry
 
 MOST_WAITING: Final = 1000
 MOST_BYTES_WAITING: Final = 4 << 20
@@ -79,8 +79,8 @@ class Commands:
             self._log.write(meta.COMMANDS, state.encode(self.known))
 
     def _note(self, steered: Steered, entry: int | None) -> None:
-        op = _op(steered)
-        of_queue = op in OF_QUEUES and (steered.name != "apply" or steered.positional[1].get("queue") is not None)
+        op, args = steered.order.op, steered.order.args
+        of_queue = op in OF_QUEUES and args.get("queue") is not None
         self.known.remember(steered.command, entry, of_queue=of_queue, is_adjustment=op == "adjust")
         self._has_changed = True
 
@@ -88,10 +88,10 @@ class Commands:
         waiting = self.known.waiting
         if not waiting and not self._frontier.internals.is_busy:
             return False
-        op = _op(steered)
+        op = steered.order.op
         if op not in OVERTAKING:
             return True
-        return op == "pause" and any(_op(other) == "resume" for other in waiting)
+        return op == "pause" and any(other.order.op == "resume" for other in waiting)
 
     def _has_room(self, steered: Steered) -> bool:
         waiting = self.known.waiting
@@ -102,24 +102,17 @@ class Commands:
         frontier = self._frontier
         was_busy = frontier.internals.is_busy
         try:
-            if steered.name == "apply":
-                entry = self._log.apply(self._command(steered))
-            else:
-                entry = frontier_calls.plain(
-                    frontier, protocol.MethodCall(steered.name, steered.positional, steered.named), protocol.STEER
-                )
+            entry = self._log.apply(self._command(steered))
         except Exception:  # an invalid command changes nothing
             if is_closed(frontier):
                 raise
             return
-        if isinstance(entry, AuditEntry):
+        if entry is not None:
             self._note(steered, entry.id)
         elif frontier.internals.is_busy and not was_busy:
             self.known.job = steered.command
 
     def _refuse(self, steered: Steered) -> None:
-        if steered.name != "apply":
-            return
         why = "too many commands wait for a long one; give it again later"
         try:
             entry = self._log.refuse(self._command(steered), why)
@@ -131,10 +124,10 @@ class Commands:
 
     def _command(self, steered: Steered) -> Command:
         """Return a command with the number that the entry which it names has in this partition."""
-        op, args, *by = steered.positional
-        if op in OF_ENTRIES and isinstance(args["id"], bytes):
-            args = args | {"id": self.known.entry_of(args["id"]) or 0}
-        return Command(op, args, *by)
+        order = steered.order
+        if order.op in OF_ENTRIES and isinstance(order.args["id"], bytes):
+            return replace(order, args=order.args | {"id": self.known.entry_of(order.args["id"]) or 0})
+        return order
 
 
 def refusal(op: str, args: dict[str, Any]) -> Exception | None:
@@ -146,7 +139,3 @@ def refusal(op: str, args: dict[str, Any]) -> Exception | None:
     except (FrontierError, TypeError, ValueError, KeyError) as e:
         return e if isinstance(e, FrontierError) else FrontierError(f"{op}: {type(e).__name__}: {e}")
     return None
-
-
-def _op(steered: Steered) -> str:
-    return str(steered.positional[0]) if steered.name == "apply" and steered.positional else steered.name

@@ -24,6 +24,7 @@ from budgetfrontier.cluster.quotas.quota_grants import TREASURER
 from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlUri, RunEnd, Tally
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import FrontierError, NotOwner
 from budgetfrontier.server import frontier_calls, tasks
 from budgetfrontier.server.frontier_calls import DecodedCall
@@ -171,13 +172,9 @@ class WorkerCrawl:
 
     async def _steer(self, work: DecodedCall) -> bytes:
         request: protocol.MethodCall = work.arguments
-        if request.name == "give_command":
-            return await self._given(*request.positional)
-        if request.name not in _STEERS_ONE_QUEUE:
-            raise FrontierError(f"{request.name} concerns all partitions: give it with --cluster")
-        number = self._partition_of(request)
-        reply: bytes = await self._call(number, work.method, protocol.encode(request))
-        return reply
+        if request.name != "give_command":
+            raise FrontierError(f"{request.name} is a command here, which is written to logs: give it with --cluster")
+        return await self._given(*request.positional)
 
     def standings(self) -> CallbackStep[list[PartitionProgress]]:
         """Return the step whose result are the standings of this worker's partitions. Its error may be NotOwner."""
@@ -199,13 +196,13 @@ class WorkerCrawl:
 
         Each partition applies it once, by its id.
         """
-        op, args, *by = order
+        asked = Command(*order)
+        op = asked.op
         if op not in _COMMANDS:
             raise FrontierError(f"{op} is no command to partitions: {', '.join(sorted(_COMMANDS))} are")
-        if (error := refusal(op, args)) is not None:
+        if (error := refusal(op, asked.args)) is not None:
             raise error
-
-        given = Given(command, op, args, by, more or {}, None if to is None else sorted(set(to)))
+        given = Given(command, asked, more or {}, None if to is None else sorted(set(to)))
         if any(not 0 <= number < self._worker.partitions for number in given.to or ()):
             raise FrontierError(f"there are no such partitions: they are 0 to {self._worker.partitions - 1}")
         if len(protocol.encode(given)) > MOST_BYTES_OF_A_COMMAND:
@@ -323,10 +320,9 @@ _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "state": summed_totals.merged_state,
     "dead_letters": lambda found: [letter for letters in found for letter in letters],
 }
-_STEERS_ONE_QUEUE: Final = {*OF_QUEUES, "regulate"}
 _COMMANDS: Final = {
     "adjust", "withdraw", "pause", "resume", "terminate", "undo", "discard", "delete", "forget", "replay", "drop",
     *OF_QUEUES,
 }  # fmt: skip
 """The commands of operators that are written to logs."""
-_OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest", *_STEERS_ONE_QUEUE}
+_OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest"}
