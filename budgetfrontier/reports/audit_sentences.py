@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from budgetfrontier.core.effect_words import in_words
 from budgetfrontier.core.units import format_duration, format_size, format_time
 from budgetfrontier.reports.format import as_written, clean, counted, setting_as_written
 from budgetfrontier.storage.records import AuditEntry
@@ -66,13 +67,10 @@ def undone(effect: _Values) -> str:
 def _changed(effect: _Values) -> list[str]:
     before, after = effect.get("before", {}), effect.get("after", {})
     return [
-        f"{_NAMES.get(name, name)} {_value(name, before.get(name))} -> {_value(name, value)}"
+        f"{in_words(name)} {_value(name, before.get(name))} -> {_value(name, value)}"
         for name, value in after.items()
         if value != before.get(name) and name in ("state", "pause_reason", "interval", "max_completed", "wake_time")
     ]
-
-
-_NAMES = {"pause_reason": "pause reason", "max_completed": "limit of completed URLs", "wake_time": "wake time"}
 
 
 def _value(name: str, value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.core.effect_words import in_words
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import queue_commands
@@ -55,10 +56,9 @@ def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> l
         same = aspect(found, command) == aspect(after, command)
         return [] if same else [f"it is {_state(found)}, and was {_state(after)}"]
     if command in PACING:
-        names = {"interval": "interval", "max_completed": "limit of completed URLs"}
         return [
-            f"its {words} is {_shown(found[name])}, and was {_shown(after[name])}"
-            for name, words in names.items()
+            f"its {in_words(name)} is {_shown(found[name])}, and was {_shown(after[name])}"
+            for name in ("interval", "max_completed")
             if found[name] != after[name]
         ]
     differences = []

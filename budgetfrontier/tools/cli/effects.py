@@ -6,6 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
+from budgetfrontier.core.effect_words import in_words
 from budgetfrontier.core.units import format_time, write_duration
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say, tell_end
@@ -41,11 +42,10 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
     key = clean(args.key)
     if op == "set_queue":
         before, after = effect["before"], effect["after"]
-        words = {"interval": "interval", "max_completed": "limit of completed URLs"}
         told = (
-            f"{words[name]} {_own(name, before[name])} -> {_own(name, after[name])}"
+            f"{in_words(name)} {_own(name, before[name])} -> {_own(name, after[name])}"
             for name in details
-            if name in words
+            if name in ("interval", "max_completed")
         )
         say(f"{key}: {'; '.join(told)}")
         return
@@ -114,6 +114,7 @@ def _tell_left(effect: dict[str, Any]) -> None:
 def tell_undo_preview(effect: dict[str, Any]) -> None:
     """Print the effect that an undo would have."""
     from budgetfrontier.reports.audit_sentences import left_waiting
+    from budgetfrontier.reports.effect_text import as_told
     from budgetfrontier.reports.format import clean, counted
     from budgetfrontier.tools.cli.adjustments import named_keys
 
@@ -138,20 +139,13 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
     elif "before" in effect and "state" in effect["before"]:
         for name, before in effect["before"].items():
             if before != effect["after"][name]:
-                say(clean(f"{name}: {_told(name, before)} -> {_told(name, effect['after'][name])}"))
+                say(clean(f"{in_words(name)}: {as_told(name, before)} -> {as_told(name, effect['after'][name])}"))
     else:
         for name in ("matched", "revived_count", "retired_count"):
             if name in effect:
-                say(clean(f"{name.removesuffix('_count')}: {_told(name, effect[name])}"))
+                say(clean(f"{name.removesuffix('_count')}: {effect[name]}"))
         for name in ("removed", "restored"):
             found = [one for one in effect.get("adjustments", ()) if one["id"] in effect[name]]
             named = ", ".join(f"{one['id']} ({one['match']})" for one in found)
             say(clean(f"adjustments {name}: {named or '-'}"))
     tell_end(effect)
-
-
-def _told(name: str, value: Any) -> str:
-    """Format a value of an effect: the times in it for people."""
-    if name in ("wake_time", "block", "delayed", "rest"):
-        return format_time(value) if value > 0 else "-"
-    return str(value)

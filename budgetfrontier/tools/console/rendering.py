@@ -15,8 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from budgetfrontier.core.effect_words import in_words
 from budgetfrontier.core.units import format_duration, format_size, format_time
-from budgetfrontier.reports import charts
+from budgetfrontier.reports import charts, effect_text
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.format import (
     as_written,
@@ -31,7 +32,6 @@ from budgetfrontier.reports.format import (
     time_left,
 )
 from budgetfrontier.reports.over_time import SPAN_WORDS
-from budgetfrontier.tools.console import audit_text
 from budgetfrontier.tools.console.static_files import STYLE
 
 LONGEST = 2000
@@ -64,8 +64,9 @@ def environment() -> Environment:
         "as_written": as_written,
         "setting_as_written": setting_as_written,
         "sentence": sentence,
-        "changes": audit_text.changes,
-        "others": audit_text.others,
+        "in_words": in_words,
+        "changes": effect_text.changes,
+        "others": effect_text.others,
         "data": data,
         "coded": coded,
         "state": state,
@@ -87,7 +88,7 @@ def environment() -> Environment:
         "link": link,
         "style": STYLE,
         "span_words": SPAN_WORDS,
-        "as_told": audit_text.as_told,
+        "as_told": effect_text.as_told,
     }
     for name in made.list_templates():
         made.get_template(name)  # the first request need not wait until it is compiled

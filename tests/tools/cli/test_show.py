@@ -19,8 +19,8 @@ import pytest
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import ROW_FIELDS, Summary
+from budgetfrontier.reports.effect_text import as_told
 from budgetfrontier.tools.cli import main
-from budgetfrontier.tools.console.audit_text import as_told
 from budgetfrontier.tools.console.rendering import utc
 from tests.support import PATIENCE
 from tests.tools.cli.conftest import Cli

@@ -683,7 +683,7 @@ def test_all_queues_that_match_are_retired_and_brought_back(steered: Path) -> No
 
     listed, shown, applied, refused = visit(steered, act, token=TOKEN)
     assert 'value="queue:*test*"' in listed and 'name="states" value="SNOOZED"' in listed
-    assert "<bdi>matched</bdi></dt><dd><bdi>1</bdi>" in shown and "<bdi>snoozed.test</bdi>" in shown
+    assert "<bdi>queues selected</bdi></dt><dd><bdi>1</bdi>" in shown and "<bdi>snoozed.test</bdi>" in shown
     assert "Applied." in applied and "ASLEEP" in refused and "is no state" in refused
     entry = entries(steered)[-1]
     assert (entry.command, entry.args["match"], entry.reason) == ("retire", "queue:*test*", "all of them")

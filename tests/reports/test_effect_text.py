@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from budgetfrontier.tools.console.audit_text import as_told, changes, others
+from budgetfrontier.reports.effect_text import as_told, changes, others
 
 
 def test_values_are_told_by_their_names() -> None:
@@ -19,8 +19,8 @@ def test_what_was_before_and_after_is_shown_beside_each_other() -> None:
     }
     assert changes(effect) == [
         ("state", "READY", "SNOOZED"),
-        ("wake_time", "-", "2026-11-23T18:19:52Z"),
-        ("by_name", "no", "no"),
+        ("wake time", "-", "2026-11-23T18:19:52Z"),
+        ("retired by an operator", "no", "no"),
     ]
     assert others(effect) == {"queue": "a.test"}
     assert changes({"before": {}, "dead_letters": 3}) == [] and others({"dead_letters": 3}) == {"dead_letters": 3}

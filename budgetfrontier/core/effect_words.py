@@ -1,0 +1,43 @@
+"""The words for the names in the arguments and effects of commands, for people: programs have the names themselves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_WORDS: Final = {
+    "as_of": "as of",
+    "block": "blocked until",
+    "by_name": "retired by an operator",
+    "changed_count": "queues changed since",
+    "closed_until": "outside its crawl windows until",
+    "cost": "cost of those pending",
+    "delayed": "delayed until",
+    "duplicate": "known already",
+    "force": "although it has changed since",
+    "gone": "not there any more",
+    "ids": "entries or dead letters",
+    "kept": "kept for undo",
+    "later": "of these scheduled for later",
+    "left": "left as they are",
+    "matched": "queues selected",
+    "max_completed": "limit of completed URLs",
+    "missing_partitions": "partitions that do not answer",
+    "of_queues": "queues of these",
+    "out": "being fetched",
+    "queues_count": "number of queues",
+    "rest": "rests until",
+    "still_over": "over a budget or quota still",
+    "undecided": "for which the pattern took too long",
+    "unknown": "not known",
+    "uris": "URIs",
+}
+"""The names for which their own words, without "_", would not do."""
+
+
+def in_words(name: str) -> str:
+    """Return the words for a name in the arguments or the effect of a command.
+
+    >>> in_words("still_over"), in_words("wake_time"), in_words("deleted")
+    ('over a budget or quota still', 'wake time', 'deleted')
+    """
+    return _WORDS.get(name, name.replace("_", " "))
