@@ -200,6 +200,9 @@ class ForkedProgram:
     def kill(self) -> None:
         self._process.kill()
 
+    def terminate(self) -> None:
+        self._process.terminate()
+
     async def wait(self) -> int:
         await asyncio.to_thread(self._process.join)
         return int(self._process.exitcode)

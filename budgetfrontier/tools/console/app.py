@@ -41,7 +41,7 @@ from budgetfrontier.tools.console.named_tokens import Role
 from budgetfrontier.tools.console.pages import GROUPS, ConsolePage
 from budgetfrontier.tools.console.pages.index import build as build_index
 from budgetfrontier.tools.console.pages.table import PAGES
-from budgetfrontier.tools.console.query import BadRequest, NotAllowed, NotThere, Query, ServiceUnavailable
+from budgetfrontier.tools.console.query import BadRequest, NotAllowed, NotNow, NotThere, Query, ServiceUnavailable
 from budgetfrontier.tools.console.steering import ONE_AT_A_TIME, WAITING_TASKS, Task, Tasks
 
 THREADS = 4
@@ -105,6 +105,7 @@ class Console:
             app.router.add_get(f"{base}{page.path}" or "/", self._of_job(partial(self._page, page)))
         app.router.add_post(f"{base}/steer", self._of_job(self._steer))
         app.router.add_get(f"{base}/steer/{{task}}", self._of_job(self._task))
+        app.router.add_post(f"{base}/steer/{{task}}/cancel", self._of_job(self._cancel))
         if all(job.is_folder for job in self.jobs):
             self._add_downloads(app, base)
         return app
@@ -207,6 +208,8 @@ class Console:
             return self._message(request, 403, "Not allowed", str(error))
         except NotThere as error:
             return self._message(request, 404, "Not found", str(error))
+        except NotNow as error:
+            return self._message(request, 409, "Not now", str(error))
         except BadRequest as error:
             return self._message(request, 400, "Bad request", str(error))
         except ServiceUnavailable:
@@ -248,6 +251,7 @@ class Console:
     def _context(self, request: web.Request, job: ConsoleJob | None, page: ConsolePage | None) -> dict[str, Any]:
         """Return the values that every template gets."""
         session = request.get(SESSION)
+        simulation = self.tasks.simulation(job) if job else None
         can_steer = session is not None and session.role >= Role.STEER
         return {
             "title": page.title if page else "",
@@ -263,7 +267,8 @@ class Console:
             "can_sign_in": self.access.has_token,
             "can_steer": can_steer,
             "asking": self._who(request),
-            "simulation": self.tasks.simulation(job) if job else None,
+            "simulation": simulation,
+            "simulation_waits": rendering.as_sentence(self.tasks.waits(simulation) if simulation else ""),
             "is_admin": session is not None and session.role is Role.ADMIN,
             "live_url": "",
             "now": time.time(),
@@ -349,7 +354,7 @@ class Console:
         if (running := self.tasks.running_simulation(job, asked)) is not None:
             if running.who == self._who(request):
                 raise web.HTTPSeeOther(f"{job.base}/steer/{running.id}")
-            return self._message(request, 409, "Not now", ONE_AT_A_TIME)
+            raise NotNow(ONE_AT_A_TIME)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable
         back = form.get("back", "")
@@ -378,8 +383,8 @@ class Console:
     async def _task(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
         task = self.tasks.own(request.match_info["task"], self._who(request))
         if _wanted(request) == _JSON:
-            return web.json_response(steering.as_json(task))
-        context = self._context(request, job, None) | steering.context(task)
+            return web.json_response(steering.as_json(task, self.tasks.waits(task)))
+        context = self._context(request, job, None) | steering.context(task, self.tasks.waits(task))
         context["refresh"] = 0 if task.ended.is_set() else 1
         can_apply = task.has_shown and not task.applied
 
@@ -388,6 +393,17 @@ class Console:
             return rendering.page(self.templates, "task.html", context)
 
         return _html(await self._in_thread(make))
+
+    async def _cancel(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
+        """Cancel a simulation, whoever has begun it, and lead to its page, or for others to the form of a new one."""
+        form = request[FORM]
+        forms.check_names(form, ())
+        task = self.tasks.find(request.match_info["task"])
+        check_role(request[SESSION], task.asked)
+        self.tasks.cancel(task, self._who(request))
+        await task.ended.wait()
+        own = task.who == self._who(request)
+        raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}" if own else f"{job.base}/simulate")
 
     @staticmethod
     def _who(request: web.Request) -> str:

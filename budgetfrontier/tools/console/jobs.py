@@ -213,7 +213,7 @@ async def carried_out(order: SteerOrder, frontier: Path) -> AsyncIterator[SteerL
             yield (step := _decode(line))
         code = await process.wait()
         if code or not (step.effect is not None or step.entry or step.error):
-            yield SteerLine(done=1.0, error=f"its process ended with code {code}; the console's log has more")
+            yield SteerLine(error=f"its process ended with code {code}; the console's log has more")
     finally:
         # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
         if process.returncode is None and order.dry_run:

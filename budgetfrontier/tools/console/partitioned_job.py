@@ -186,7 +186,7 @@ class PartitionedJob(ConsoleJob):
         if order.op != SIMULATE:
             yield await asyncio.to_thread(self._steered, order)
         elif self._workers is None:
-            yield SteerLine(done=1.0, error=NO_SIMULATION)
+            yield SteerLine(error=NO_SIMULATION)
         else:
             async for step in carried_out(replace(order, workers=self._workers.to_dict()), self.path):
                 yield step
@@ -209,9 +209,9 @@ class PartitionedJob(ConsoleJob):
                 applied = operator.apply(command)
                 self._current = self._whole = None  # pages show the change at once
         except (FrontierError, OSError) as error:
-            return SteerLine(done=1.0, error=str(error))
+            return SteerLine(error=str(error))
         if applied.left or applied.entry is None:
-            return SteerLine(done=1.0, error=applied.left, in_progress=True)
+            return SteerLine(error=applied.left, in_progress=True)
         effect = applied.entry.effect | _unanswered(operator)
         if applied.refused:
             effect["refused"] = applied.refused[:1000]

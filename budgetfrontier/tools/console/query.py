@@ -34,6 +34,10 @@ class NotThere(Exception):
     """A page, queue or file that does not exist; the message says which."""
 
 
+class NotNow(Exception):
+    """A request that the present state does not allow; the message says why."""
+
+
 class Query:
     """The values of a request by name. Each method raises BadRequest for a value that is out of its bounds."""
 

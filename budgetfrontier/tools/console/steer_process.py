@@ -84,9 +84,9 @@ def main(frontier: Path) -> None:
         note = unknown_queues(operator, order.args.get("match"))
         _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(applied.entry), note=note))
     except CommandInProgress as error:
-        _say(SteerLine(done=1.0, error=str(error), in_progress=True))
+        _say(SteerLine(error=str(error), in_progress=True))
     except (FrontierError, OSError) as error:
-        _say(SteerLine(done=1.0, error=str(error)))
+        _say(SteerLine(error=str(error)))
 
 
 def _simulated(simulate: Callable[..., list[Simulated]], args: dict[str, Any]) -> dict[str, Any]:

@@ -8,26 +8,27 @@ import secrets
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.units import format_duration
+from budgetfrontier.core.units import counted, format_duration
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports import simulation_results
 from budgetfrontier.rules.simulation import Simulated
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.query import NotThere
+from budgetfrontier.tools.console.query import NotNow, NotThere
 from budgetfrontier.tools.console.rendering import as_sentence
 from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder
 
 AT_ONCE = 2
-"""Dry runs of all jobs, and commands of one job, that run at a time; others wait."""
+"""Dry runs of all jobs, simulations of all jobs, and commands of one job, that run at a time; others wait."""
 WAITING_TASKS = 10
 """Commands and dry runs of a job that have not ended; more are refused."""
 GIVEN_WITHIN = 60.0
 """Seconds that a command waits for its turn: nobody expects it to be applied long after that."""
-ONE_AT_A_TIME = "A simulation of this job is running: a job has one at a time."
+ONE_AT_A_TIME = "A simulation of this job has not ended, and a job has one at a time: cancel it, or wait for its end."
 _NOT_GIVEN = (
     "it was not given, and nothing was changed: commands before it still wait for the crawl's answer; see whether the "
     "crawl hangs, and give it again"
@@ -49,7 +50,9 @@ class Task:
         self.dry_run = dry_run
         self.back = back
         self.step = SteerLine()
+        self.begun = False
         self.ended = asyncio.Event()
+        self.cancelled_by = ""
         self.promised = shown.promise() if shown else {}
         """The argument by which the audit keeps what the dry run that this applies has shown."""
         self.applied = ""
@@ -77,14 +80,19 @@ class Task:
                 async with asyncio.timeout(None if self.dry_run else GIVEN_WITHIN):
                     await places.acquire()
             except TimeoutError:
-                self.step = SteerLine(done=1.0, error=_NOT_GIVEN)
+                self.step = SteerLine(error=_NOT_GIVEN)
                 return
+            self.begun = True
             try:
                 await self._run()
             finally:
                 places.release()
+        except asyncio.CancelledError:
+            why = f"{self.cancelled_by} has cancelled it" if self.cancelled_by else "it has ended with the console"
+            self.step = SteerLine(done=self.step.done, error=why)
+            raise
         except Exception as error:
-            self.step = SteerLine(done=1.0, error=f"it could not be done: {error}")
+            self.step = SteerLine(done=self.step.done, error=f"it could not be done: {error}")
             raise
         finally:
             self.ended.set()
@@ -93,7 +101,7 @@ class Task:
         asked = self.asked
         order = SteerOrder(asked.op, asked.args | self.promised, self.who, asked.reason, self.dry_run)
         async for step in self.job.steer(order):
-            self.step = step
+            self.step = replace(step, done=self.step.done) if step.error else step
 
 
 class Tasks:
@@ -101,7 +109,7 @@ class Tasks:
 
     def __init__(self) -> None:
         self._dry_runs = asyncio.Semaphore(AT_ONCE)
-        self._simulations = asyncio.Semaphore(1)
+        self._simulations = asyncio.Semaphore(AT_ONCE)
         # One for each crawl: a crawl that hangs keeps only its own commands from their turns.
         self._commands: dict[ConsoleJob, asyncio.Semaphore] = {}
         self._tasks: dict[str, Task] = {}
@@ -122,6 +130,29 @@ class Tasks:
             return self._simulations
         return self._dry_runs if task.dry_run else self._commands.setdefault(task.job, asyncio.Semaphore(AT_ONCE))
 
+    def waits(self, task: Task) -> str:
+        """Return a sentence on what a task waits for before it begins; "" if it has begun. Any thread may ask."""
+        if task.begun or task.ended.is_set():
+            return ""
+        places = self._places(task)
+        same = [one for one in [*self._running.values()] if self._places(one) is places and not one.ended.is_set()]
+        before = sum(not one.begun for one in same[: same.index(task)]) if task in same else 0
+        running = [one for one in same if one.begun]
+        what = "simulation" if task.asked.op == SIMULATE else "dry run" if task.dry_run else "command"
+        of_jobs = sorted({one.job.slug for one in running})
+        queue = f"; {counted(before, 'other')} {'waits' if before == 1 else 'wait'} before it" if before else ""
+        return f"it waits for {counted(len(running), what)} of {' and '.join(of_jobs)} to end{queue}" if running else ""
+
+    def cancel(self, task: Task, who: str) -> None:
+        """End a simulation that waits or runs, for somebody. Raises NotNow for one that has ended, and for commands."""
+        running = next((running for running, one in self._running.items() if one is task), None)
+        if task.asked.op != SIMULATE:
+            raise NotNow("Only a simulation can be cancelled: a dry run ends soon, a command is not left half done.")
+        if running is None or task.ended.is_set():
+            raise NotNow("This simulation has ended already.")
+        task.cancelled_by = who
+        running.cancel()
+
     def simulation(self, job: ConsoleJob) -> Task | None:
         """Return the simulation of a job that has not ended, if there is one. Any thread may ask."""
         return next((one for one in [*self._running.values()] if one.job is job and one.asked.op == SIMULATE), None)
@@ -131,7 +162,7 @@ class Tasks:
         return self.simulation(job) if asked.op == SIMULATE else None
 
     def _ended(self, running: asyncio.Task[None]) -> None:
-        self._running.pop(running, None)
+        self._running.pop(running).ended.set()
         if not running.cancelled():
             running.exception()  # the task has it as its error
 
@@ -167,14 +198,14 @@ class Tasks:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
-def as_json(task: Task) -> dict[str, Any]:
-    """Return a task for a script: its command, and its result once it has ended."""
+def as_json(task: Task, waits: str) -> dict[str, Any]:
+    """Return a task for a script: its command, what it waits for, and its result once it has ended."""
     asked = {"op": task.asked.op, "args": task.asked.args, "reason": task.asked.reason, "dry_run": task.dry_run}
     answer: dict[str, Any] = json.loads(json.dumps(asked | msgspec.to_builtins(task.step), default=str))
-    return answer | {"ended": task.ended.is_set()}
+    return answer | {"done": task.step.done, "ended": task.ended.is_set(), "waits": waits}
 
 
-def context(task: Task) -> dict[str, Any]:
+def context(task: Task, waits: str) -> dict[str, Any]:
     """Return the values of the page of a task."""
     return {
         "task": task,
@@ -183,6 +214,7 @@ def context(task: Task) -> dict[str, Any]:
         "asked": task.asked,
         "arguments": _asked(task),
         "running": not task.ended.is_set(),
+        "waits": as_sentence(waits),
         "can_overrule": task.asked.op == "undo" and task.step.error.endswith(FORCE),
         "entry": task.step.entry,
         "effect": task.step.effect,

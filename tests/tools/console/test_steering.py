@@ -774,8 +774,37 @@ def test_a_second_simulation_leads_to_the_first_or_is_refused(job: Path, monkeyp
     first, second, third = visit(job, act, token=TOKEN)
     assert first[:2] == second[:2] and first[0] == 200 and "in progress, 25%" in second[2]
     assert third[0] == 409 and "one at a time" in third[2]
-    assert all("<bdi>alice</bdi> is in progress, 25%" in page and "<button class=" not in page for page in pages)
+    assert all("<bdi>alice</bdi> is in progress, 25%" in page and ">Simulate</button>" not in page for page in pages)
     assert [f'href="{first[1]}"' in page for page in pages] == [True, True, False]
+
+
+def test_a_simulation_is_cancelled_by_its_owner_or_another(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steered(self: ConsoleJob, order: SteerOrder) -> AsyncIterator[SteerLine]:
+        yield SteerLine(done=0.25)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(app, "_SHORT", 0.05)
+    monkeypatch.setattr(ConsoleJob, "steer", steered)
+
+    async def act(client: Client, console: Console) -> list[str]:
+        here, found = {"Origin": str(client.make_url("/"))[:-1]}, []
+        for who, page in (("alice", None), ("bob", "/simulate")):
+            alice = Operator(client)
+            await alice.sign_in("alice")
+            csrf = fields(await alice.get("/steer"))["csrf"]
+            async with client.post("/steer", data={"op": "simulate", "csrf": csrf}, headers=here) as answer:
+                page = page or answer.url.raw_path
+            await alice.sign_in(who)
+            shown = await alice.get(page)
+            action = re.findall('action="(/steer/[^"]*/cancel)"', shown)[0]
+            csrf = fields(await alice.get("/steer"))["csrf"]
+            async with client.post(action, data={"csrf": csrf}, headers=here) as answer:
+                found += [answer.url.raw_path, await answer.text()]
+        return found
+
+    place, own, place_of_other, form = visit(job, act, token=TOKEN)
+    assert place.startswith("/steer/") and "alice has cancelled it" in own and "Cancel" not in own
+    assert place_of_other == "/simulate" and 'value="simulate"' in form
 
 
 def test_a_terminated_crawl_is_not_simulated(job: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from budgetfrontier.tools.console import steering
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.query import NotNow
+from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task, Tasks
 from tests.support import PATIENCE
 
@@ -43,3 +46,63 @@ def test_a_job_that_hangs_keeps_no_other_from_being_steered(tmp_path: Path, monk
     monkeypatch.setattr(Task, "_run", run)
     monkeypatch.setattr(steering, "GIVEN_WITHIN", 0.1)
     asyncio.run(steer())
+
+
+def simulation(job: ConsoleJob) -> Task:
+    return Task(job, SubmittedCommand("simulate", {}, ""), "alice", dry_run=True, back="/")
+
+
+def test_simulations_of_two_jobs_run_at_a_time_and_others_say_what_they_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(task: Task) -> None:
+        task.step = SteerLine(done=0.25)
+        await asyncio.sleep(PATIENCE)
+
+    async def simulate() -> None:
+        tasks = Tasks()
+        given = [simulation(ConsoleJob(name, tmp_path, tmp_path)) for name in ("one", "two", "three", "four")]
+        for one in given:
+            tasks.begin(one)
+        await asyncio.sleep(0)
+        assert [one.begun for one in given] == [True, True, False, False]
+        assert [tasks.waits(one) for one in given] == [
+            "", "", "it waits for 2 simulations of one and two to end",
+            "it waits for 2 simulations of one and two to end; 1 other waits before it",
+        ]  # fmt: skip
+        tasks.cancel(given[2], "bob")
+        await given[2].ended.wait()
+        tasks.cancel(given[0], "bob")
+        await given[0].ended.wait()
+        await asyncio.sleep(0)
+        assert [(one.error, one.step.done) for one in given] == [
+            ("bob has cancelled it", 0.25), ("", 0.25), ("bob has cancelled it", 0.0), ("", 0.25)
+        ]  # fmt: skip
+        with pytest.raises(NotNow, match="ended already"):
+            tasks.cancel(given[0], "bob")
+        command = Task(given[1].job, SubmittedCommand("wake", {}, "x"), "alice", dry_run=False, back="/")
+        tasks.begin(command)
+        with pytest.raises(NotNow, match="not left half done"):
+            tasks.cancel(command, "alice")
+        await tasks.end()
+        assert given[1].error == "it has ended with the console" and given[1].ended.is_set()
+
+    monkeypatch.setattr(Task, "_run", run)
+    asyncio.run(simulate())
+
+
+def test_a_task_that_ends_with_an_error_says_how_far_it_had_come(tmp_path: Path) -> None:
+    class Killed(ConsoleJob):
+        async def steer(self, order: SteerOrder) -> AsyncIterator[SteerLine]:
+            yield SteerLine(done=0.5)
+            yield SteerLine(done=1.0, error="its process ended with code -9")
+
+    async def simulate() -> Task:
+        tasks = Tasks()
+        given = simulation(Killed("one", tmp_path, tmp_path))
+        tasks.begin(given)
+        await given.ended.wait()
+        return given
+
+    given = asyncio.run(simulate())
+    assert (given.error, given.step.done) == ("its process ended with code -9", 0.5)

@@ -57,7 +57,7 @@ class ApiResource(NamedTuple):
     """A resource: a method and a path below PREFIX, with all that routes, checks and the OpenAPI document need.
 
     `answer` takes the job, or all jobs if the path names none, and the parameters. Of a GET it returns the result, of a
-    POST the `SubmittedCommand` that is then given.
+    POST the `SubmittedCommand` that is then given. Of a task, it takes that, and the sentence on what it waits for.
     """
 
     method: str

@@ -19,14 +19,14 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.settings.values import show
-from budgetfrontier.tools.console.access import SESSION, check_role
+from budgetfrontier.tools.console.access import SESSION, BrowserSession, check_role
 from budgetfrontier.tools.console.api import PREFIX, ApiResource, ScanPending
 from budgetfrontier.tools.console.api.command_bodies import result_of
 from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem, described_calls, document
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.query import BadRequest, NotThere, ServiceUnavailable
+from budgetfrontier.tools.console.query import BadRequest, NotNow, NotThere, ServiceUnavailable
 from budgetfrontier.tools.console.steer_process import SIMULATE
 from budgetfrontier.tools.console.steering import ONE_AT_A_TIME, WAITING_TASKS, Task, Tasks
 
@@ -71,7 +71,7 @@ class Api:
         """Add the routes of all resources, and of the document."""
         router.add_get(f"{PREFIX}/openapi.json", self._openapi)
         for resource in self._resources:
-            handler = self._look if resource.method == "GET" else self._give
+            handler = {"GET": self._look, "POST": self._give, "DELETE": self._cancel}[resource.method]
             router.add_route(resource.method, PREFIX + resource.path, partial(handler, resource))
 
     def context(self) -> dict[str, Any]:
@@ -87,6 +87,8 @@ class Api:
         """Answer with what a resource shows; wait for the first scan of all queues if it needs one."""
         target = self._target(request)
         parameters = of_query(resource.parameters, request.query)
+        if isinstance(target, Task):
+            parameters = self._tasks.waits(target)
         until = asyncio.get_running_loop().time() + _PATIENCE
         while True:
             try:
@@ -103,10 +105,9 @@ class Api:
     async def _give(self, resource: ApiResource, request: web.Request) -> web.StreamResponse:
         """Give a command, or its dry run, and wait a while for its result."""
         job, session = self._target(request), request.get(SESSION)
-        if not self._has_token:
-            return problem(403, "This console is read-only: start it with --tokens or --token-file.")
-        if session is None or session.csrf:  # a browser adds the cookie of a session to requests of other sites, too
-            return problem(401, "A command needs the token itself: `Authorization: Bearer TOKEN`.")
+        if (refused := self._refused(session)) is not None:
+            return refused
+        assert session is not None
         if request.content_type != _JSON:
             return problem(415, f"A command is JSON: `Content-Type: {_JSON}`.")
         body = await _body(resource.parameters, request)
@@ -116,18 +117,38 @@ class Api:
         if self._tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable
         if self._tasks.running_simulation(job, asked) is not None:
-            return problem(409, ONE_AT_A_TIME)
+            raise NotNow(ONE_AT_A_TIME)
         self._tasks.begin(task)
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 await task.ended.wait()
-        result = result_of(task)
+        result = result_of(task, self._tasks.waits(task))
         if result.ended and result.error:
             return problem(409, result.error)
         answer = web.Response(body=_encode(result), status=200 if result.ended else 202, content_type=_JSON)
         if not result.ended:
             answer.headers["Location"] = f"{PREFIX}/jobs/{quote(job.slug)}/commands/{task.id}"
         return answer
+
+    async def _cancel(self, resource: ApiResource, request: web.Request) -> web.StreamResponse:
+        """Cancel a simulation, and answer with its end."""
+        task, session = self._target(request), request.get(SESSION)
+        of_query(resource.parameters, request.query)
+        if (refused := self._refused(session)) is not None:
+            return refused
+        assert session is not None
+        check_role(session, task.asked)
+        self._tasks.cancel(task, who_of(request))
+        await task.ended.wait()
+        return web.Response(body=_encode(result_of(task)), content_type=_JSON)
+
+    def _refused(self, session: BrowserSession | None) -> web.Response | None:
+        """Return the refusal of a request that would change something, unless it carries a token."""
+        if not self._has_token:
+            return problem(403, "This console is read-only: start it with --tokens or --token-file.")
+        if session is None or session.csrf:  # a browser adds the cookie of a session to requests of other sites, too
+            return problem(401, "A command needs the token itself: `Authorization: Bearer TOKEN`.")
+        return None
 
     def _target(self, request: web.Request) -> Any:
         """Return the job or the task that a path names, or all jobs. Raises NotThere."""

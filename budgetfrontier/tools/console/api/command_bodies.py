@@ -12,7 +12,7 @@ from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules.simulation import MOST_FETCHES
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.tools.console import forms
-from budgetfrontier.tools.console.api import NoParameters, described
+from budgetfrontier.tools.console.api import described
 from budgetfrontier.tools.console.forms import LONGEST_REASON, MOST, SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import BadRequest
@@ -122,7 +122,7 @@ class SimulateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The body of `simulate`: the crawl as it is, and with `set` beside it as it would be.
 
     Its effect has both as `today` and `proposed`, in `doubts` sentences on how sure they are, and `notes` on how they
-    were made. It changes nothing. A job has one simulation at a time, which ends with the console.
+    were made. It changes nothing. A job has one simulation at a time, all jobs two; it ends with the console.
     """
 
     set: Annotated[dict[str, Any], described("settings as in an override: {queue_total_budget: 500}")] = {}
@@ -149,7 +149,8 @@ class CommandResult(msgspec.Struct, kw_only=True):
 
     `effect` is what it has changed, or would change. As long as it has not `ended`, `done` is the share that is, and
     `task` the name under which `commands` shows it again. `id` is that of its entry in the audit, null for a dry run,
-    and for an import into partitions. `note` is a sentence on names in it that name nothing.
+    and for an import into partitions. `waits` is a sentence on what it waits for before it begins, `note` one on names
+    in it that name nothing.
     """
 
     task: str
@@ -162,18 +163,20 @@ class CommandResult(msgspec.Struct, kw_only=True):
     id: int | str | None = None
     effect: dict[str, Any] | None = None
     note: str = ""
+    waits: str = ""
     error: str | None = None
     """Why it was refused, or why its end is not known."""
 
 
-def result_of(task: Task, parameters: NoParameters | None = None) -> CommandResult:
+def result_of(task: Task, waits: str = "") -> CommandResult:
     """Return a command with its result, as far as it has come."""
     step, asked = task.step, task.asked
     entry = step.entry or {}
     return CommandResult(
         task=task.id, command=asked.op, args=asked.args, reason=asked.reason, dry_run=task.dry_run,
         ended=task.ended.is_set() and not step.in_progress, done=step.done, id=entry.get("id"),
-        effect=entry.get("effect", step.effect), note=step.note, error=step.error or None,
+        effect=entry.get("effect", step.effect), note=step.note,
+        waits=waits, error=step.error or None,
     )  # fmt: skip
 
 

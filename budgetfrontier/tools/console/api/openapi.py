@@ -51,7 +51,7 @@ def document(resources: Sequence[ApiResource], *, has_token: bool) -> dict[str, 
         schema = parameters if resource.method == "POST" else _found(parameters, components)
         operation = _operation(resource, schema, result)
         paths.setdefault(PREFIX + resource.path, {})[resource.method.lower()] = operation
-    asked = {_name(resource.parameters) for resource in resources if resource.method == "GET"}
+    asked = {_name(resource.parameters) for resource in resources if resource.method != "POST"}
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "budgetfrontier", "version": __version__, "description": _DESCRIPTION},
@@ -75,8 +75,8 @@ def described_calls(resources: Sequence[ApiResource]) -> list[tuple[str, list[di
             {"name": name, "required": name in required, "description": one.get("description", "")}
             for name, one in schema["properties"].items()
         ]
-        role = resource.role.name.lower() if resource.method == "POST" else ""
-        parts[resource.method].append(
+        role = "" if resource.method == "GET" else resource.role.name.lower()
+        parts["GET" if resource.method == "GET" else "POST"].append(
             {"method": resource.method, "path": PREFIX + resource.path, "summary": resource.summary, "role": role,
              "parameters": parameters}
         )  # fmt: skip
@@ -105,14 +105,15 @@ def _operation(resource: ApiResource, parameters: dict[str, Any], result: dict[s
         "responses": {"200": {"description": "the answer", "content": {_JSON: {"schema": result}}}},
     }
     statuses = _STATUSES
-    if resource.method == "POST":
+    if resource.method != "GET":
         found["description"] = f"Needs a token with the role {resource.role.name.lower()}."
+        statuses = statuses | _OF_COMMANDS
+    if resource.method == "POST":
         found["requestBody"] = {"required": True, "content": {_JSON: {"schema": parameters}}}
         found["responses"]["202"] = found["responses"]["200"] | {
             "description": "the command has not ended; `Location` is where its result will be",
             "headers": {"Location": {"schema": {"type": "string"}}},
         }
-        statuses = _STATUSES | _OF_COMMANDS
     else:
         required = parameters.get("required", ())
         found["parameters"] = of_path + [

@@ -136,6 +136,10 @@ RESOURCES = (
         "GET", f"{JOB}/commands/{{task}}", "a command that was given, and its result",
         NoParameters, commands.CommandResult, commands.result_of,
     ),
+    ApiResource(
+        "DELETE", f"{JOB}/commands/{{task}}", "cancel a simulation, whether it waits or runs",
+        NoParameters, commands.CommandResult, commands.result_of, Role.STEER,
+    ),
     _command("pause", "pause the crawl", commands.CommandBody, commands.pause),
     _command("resume", "resume the crawl", commands.CommandBody, commands.simple("resume")),
     _command("terminate", "end the crawl for good", commands.CommandBody, commands.simple("terminate"), Role.ADMIN),

@@ -22,11 +22,14 @@ from budgetfrontier.tools.console.api.command_bodies import CommandResult
 from budgetfrontier.tools.console.api.openapi import ApiProblem
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.named_tokens import NamedTokens, Role
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
+from budgetfrontier.tools.console.steering import Task, Tasks
 from tests.engine_process import running_engine
 from tests.forked import begin_forked
+from tests.support import PATIENCE
 from tests.tools.console.conftest import Client, jobs_at
 
 COMMANDS = [one for one in RESOURCES if one.method == "POST"]
@@ -50,8 +53,8 @@ def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
 class Caller:
     """A program with the token of alice."""
 
-    def __init__(self, client: Client, token: str) -> None:
-        self.client, self.headers = client, {"Authorization": f"Bearer {token}"}
+    def __init__(self, client: Client, token: str, tasks: Tasks) -> None:
+        self.client, self.headers, self.tasks = client, {"Authorization": f"Bearer {token}"}, tasks
 
     async def give(self, name: str, body: Any, *, status: int = 200, **options: Any) -> Any:
         """Give a command, wait for its end, and return its result or the problem."""
@@ -77,7 +80,7 @@ def called(job: Path, act: Callable[[Caller], Any], role: Role = Role.STEER) -> 
     async def within() -> Any:
         console = Console(jobs_at(job), Access(None, named=NamedTokens(file)))
         async with TestClient(TestServer(console.application())) as client:
-            return await act(Caller(client, token))
+            return await act(Caller(client, token, console.tasks))
 
     return asyncio.run(within())
 
@@ -278,6 +281,39 @@ def test_a_job_has_one_simulation_at_a_time_and_it_ends_with_the_console(
     found, words = called(job, act)
     assert (found["ended"], found["done"]) == (False, 0.25) and "one at a time" in words
     assert ended == ["simulate"]
+
+
+def test_a_simulation_is_cancelled_and_its_process_ends(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_routes, "_PATIENCE", 0.0)
+
+    async def act(caller: Caller) -> list[Any]:
+        path = f"{PREFIX}/jobs/job/simulate"
+        async with caller.client.post(path, json={"max_fetches": 5_000_000}, headers=caller.headers) as answer:
+            place = answer.headers["Location"]
+        found = []
+        for method in ("DELETE", "GET", "DELETE"):
+            async with caller.client.request(method, place, headers=caller.headers) as answer:
+                found.append((answer.status, await answer.json()))
+        return found
+
+    (status, cancelled), (_, seen), (again, problem) = called(job, act)
+    assert status == 200 and cancelled == seen and cancelled["ended"] and cancelled["effect"] is None
+    assert cancelled["error"] == "alice has cancelled it" and cancelled["done"] < 1
+    assert again == 409 and "ended already" in problem["detail"]
+
+
+def test_nobody_cancels_with_the_role_read(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Task, "_run", lambda task: asyncio.sleep(PATIENCE))
+
+    async def act(caller: Caller) -> tuple[int, Any]:
+        task = Task(jobs_at(job)[0], SubmittedCommand("simulate", {}, ""), "bob", dry_run=True, back="/")
+        caller.tasks.begin(task)
+        path = f"{PREFIX}/jobs/job/commands/{task.id}"
+        async with caller.client.delete(path, headers=caller.headers) as answer:
+            return answer.status, await answer.json()
+
+    status, problem = called(job, act, Role.READ)
+    assert status == 403 and "role steer" in problem["detail"]
 
 
 def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> None:
