@@ -48,6 +48,10 @@ class GroupTable:
         self._grouping, self.reached = grouping, reached
         self.live.clear()
 
+    def limits_of(self, name: str) -> GroupLimits:
+        """Return the limits in force of a group, by its full name."""
+        return self._grouping.limits_of(name)
+
     def limited(self, group_id: int) -> tuple[LiveGroup, GroupLimits]:
         """Return the record of an id that exists, to be changed, and its limits in force."""
         found = self.live.get(group_id)

@@ -88,14 +88,12 @@ class GroupTurns:
         group.busy_until = min(group.busy_until, now + bandwidth.LONGEST)
         return group_limits.clock(group, limits)
 
-    def is_in_its_group(self, queue: QueueRecord, uri: CrawlUri) -> bool:
-        """Return whether a queue is in the group, or in none, that the settings choose for its head."""
-        name = self._table.get(queue.group).name if queue.group else None
-        return name == self._tables.in_force.grouping.name_of(uri, queue.queue)
-
-    def is_over_budget(self, queue: QueueRecord) -> bool:
-        """Return whether the group of a queue has spent its total budget."""
-        return queue.group > 0 and group_limits.is_over_budget(*self._table.limited(queue.group), self._table.reached)
+    def is_over_budget(self, queue: QueueRecord, name: str | None) -> bool:
+        """Return whether a queue is in the group with this name, and that has spent its total budget."""
+        if not queue.group:
+            return False
+        group, limits = self._table.limited(queue.group)
+        return group.name == name and group_limits.is_over_budget(group, limits, self._table.reached)
 
     def choose(self, queue: QueueRecord, uri: CrawlUri) -> None:
         """Let a queue join the group that the settings choose for its head, and leave that before."""

@@ -20,6 +20,7 @@ from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import Counters
+from budgetfrontier.storage.turn_order import lowest_precedence
 
 FIRST_RUN = 4
 """Records of the first run of a queue; each that is used up is followed by one twice as long."""
@@ -41,9 +42,6 @@ MOST_REMOVED = 1 << 17
 """Records that wait for their deletion, before the deletions are made ahead of the commit: some 150 bytes each."""
 MOST_SKIPPED = 64
 """Records marked as deleted that one look passes over, before they are deleted from the table."""
-MOST_PRIORITIES = 100
-"""The directives and priorities that are looked at for the lowest precedence of a queue, the most urgent first."""
-_LAST = b"\xff" * (keys.pending.size - keys.PRECEDENCE)
 DROPPED = 64
 """Commits without room for runs after which all are dropped: their queues may have been RETIRED or INELIGIBLE."""
 
@@ -172,21 +170,9 @@ class PendingTable:
         return run, last
 
     def lowest_precedence(self, queue_id: int) -> int | None:
-        """Return the lowest precedence of the URIs of a queue, out or not; None if there are none.
-
-        One seek for each directive and priority, up to MOST_PRIORITIES.
-        """
+        """Return the lowest precedence of the URIs of a queue, out or not; None if there are none."""
         self.delete_removed()
-        cursor, prefix, lowest = self._env.pending, _pack(queue_id), None
-        found = cursor.set_range(prefix)
-        for _ in range(MOST_PRIORITIES):
-            key = cursor.key()
-            if not found or key[:_pack_size] != prefix:
-                break
-            precedence = keys.pending.unpack(key)[3]
-            lowest = precedence if lowest is None or precedence < lowest else lowest
-            found = cursor.set_range(key[: keys.PRECEDENCE] + _LAST)
-        return lowest
+        return lowest_precedence(self._env.pending, queue_id)
 
     def forget(self, queue_id: int) -> None:
         """Drop the run of a queue: the next look is at its front."""

@@ -9,6 +9,7 @@ from budgetfrontier.core.model import CrawlUri, FetchStats, Finish, Lease, Outco
 from budgetfrontier.core.uris import host
 from budgetfrontier.core.vocabulary import OF_GROUP, QUOTA_KINDS
 from budgetfrontier.engine.group_table import GroupTable
+from budgetfrontier.rules.quotas import first_reached, quotas_of
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -167,6 +168,18 @@ class Tallies:
             if getattr(tally, amount) >= limit:
                 return True
         return False
+
+    def used_up(self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings, group: str | None) -> bool:
+        """Return whether a quota of a URI is used up if its queue is in the group with this name, or in none."""
+        if not self.kinds:
+            return False
+        of_group = None
+        if group is not None and OF_GROUP in self.kinds:
+            of_group = group, tuple(self._groups.limits_of(group).quotas.items())
+        return any(
+            first_reached(self._get(tally_key(kind, name)), quota)
+            for kind, name, quota in quotas_of(uri, queue.queue, settings, of_group)
+        )
 
     def flush(self) -> None:
         """Write changed rows, and forget all if they are many: only here, so that none is counted that is forgotten."""

@@ -472,7 +472,7 @@ class Turns:
     def retires_again(self, queue: QueueRecord) -> bool:
         """Return whether a RETIRED queue that holds URIs would be RETIRED again in its turn, with no URI tried.
 
-        Not if its turn is to choose another group for it first. It stays as it is.
+        The budget of a group that its turn is to choose for it first does not count. It stays as it is.
         """
         if not queue.queued:
             return False
@@ -485,11 +485,10 @@ class Turns:
             return False
         if must_retire(shown, settings.reached):
             return True
-        if not self.groups.is_in_its_group(queue, uri):
-            return False
-        if settings.force_retire and tables.tallies.kinds and tables.tallies.reached(queue, uri, settings):
+        group = tables.in_force.grouping.name_of(uri, queue.queue)
+        if settings.force_retire and tables.tallies.used_up(queue, uri, settings, group):
             return True
-        return self.groups.is_over_budget(queue)
+        return self.groups.is_over_budget(queue, group)
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
         """Block a queue until a time; a URI that is out stays out."""

@@ -1,9 +1,14 @@
-"""The order of turns: the queues of a state as their index has them, and how many are before one of them."""
+"""The order of turns: the queues of a state as their index has them, and how many are before one of them.
+
+The precedence by which a queue waits may be that of its URIs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+
+import lmdb
 
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.storage import keys
@@ -20,6 +25,9 @@ INDEXED = {
 }
 """The table that lists the queues of a state; there is none of EXHAUSTED ones."""
 
+MOST_PRIORITIES = 100
+"""The directives and priorities that are looked at for the lowest precedence of a queue, the most urgent first."""
+_LAST = b"\xff" * (keys.pending.size - keys.PRECEDENCE)
 
 _LAYOUTS = {
     QueueState.READY: keys.u64,
@@ -87,3 +95,20 @@ def turns_before(view: View, queue: QueueRecord) -> tuple[int, int]:
             else:
                 better += 1
     return before, better
+
+
+def lowest_precedence(cursor: lmdb.Cursor, queue_id: int) -> int | None:
+    """Return the lowest precedence of the URIs of a queue, out or not; None if there are none. `cursor`: on `pending`.
+
+    One seek for each directive and priority, up to MOST_PRIORITIES.
+    """
+    prefix, lowest = keys.u32.pack(queue_id), None
+    found = cursor.set_range(prefix)
+    for _ in range(MOST_PRIORITIES):
+        key = bytes(cursor.key())
+        if not found or key[: keys.u32.size] != prefix:
+            break
+        precedence = keys.pending.unpack(key)[3]
+        lowest = precedence if lowest is None or precedence < lowest else lowest
+        found = cursor.set_range(key[: keys.PRECEDENCE] + _LAST)
+    return lowest

@@ -411,10 +411,10 @@ class Model:
         if queue.precedence != before:
             self.precedence_changed(queue)
 
-    def names(self, uri: Uri) -> dict[str, str]:
-        """What a URI is counted for, besides the totals."""
+    def names(self, uri: Uri, group: str | None = None) -> dict[str, str]:
+        """What a URI is counted for, besides the totals: in this group, or that of its queue."""
         names = {"host": uri.host, "queue": uri.queue} | ({"label": uri.label} if uri.label else {})
-        if group := self.queues[uri.queue].group:
+        if group := self.queues[uri.queue].group if group is None else group:
             names["group"] = group
         limited = {
             kind
@@ -445,11 +445,11 @@ class Model:
         found: dict[str, int] = self.limits(name)["quotas"] if kind == "group" else values[f"quotas.{kind}"]
         return found
 
-    def quota_is_used_up(self, uri: Uri) -> bool:
+    def quota_is_used_up(self, uri: Uri, group: str | None = None) -> bool:
         values, _ = self.values_for(uri)
         return any(
             self.tallies.get((kind, name), Counter())[amount] >= limit
-            for kind, name in self.names(uri).items()
+            for kind, name in self.names(uri, group).items()
             for amount, limit in self.quota(kind, name, values).items()
         )
 
@@ -607,7 +607,8 @@ class Model:
             }
             if "match" in one and fits[kind]:
                 return True
-            if "by" in one and (not slash or fnmatchcase(self.group_value(one, uri), valued)):
+            by_uri = one.get("by") not in (None, "ip", "label")  # no pattern of URIs stands for all labels or addresses
+            if by_uri and (not slash or fnmatchcase(self.group_value(one, uri), valued)):
                 return True
         return False
 
@@ -813,8 +814,10 @@ class Model:
             self.move(queue, INACTIVE)
 
     def reconsider(self, queue: Queue) -> None:
-        """What may go out has changed."""
-        if queue.state in (READY, IN_PROCESS) and (queue.state == READY) != self.may_hand_out(queue):
+        """What may go out has changed; with less means, a queue that is READY finds that out in its turn."""
+        if (queue.state == IN_PROCESS and self.may_hand_out(queue)) or (
+            queue.state == READY and 0 < len(queue.out) == len(queue.uris)
+        ):
             self.move(queue, READY)
 
     def activate_first(self) -> Queue:
@@ -913,7 +916,7 @@ class Model:
         for spec in specs:
             url = spec["url"]
             self.note_link(url, via)
-            found = via is not None and via.url != url  # a link, which has hops
+            found = via is not None and not (spec["force"] and via.url == url)  # a link, which has hops
             if not spec["force"] and url in self.seen:  # with `noop` it is empty
                 tally["DUPLICATE"] += 1
                 self.counts["duplicates"] += 1
@@ -1533,13 +1536,15 @@ class Model:
     def forget_by_command(self, spec: dict[str, Any]) -> str:
         """What waits stays: known by its row where URLs are kept, else looked for in the queues it is assigned to."""
         url = spec["url"]
-        if self.options["keep_urls"]:
-            if url in self.known and self.waits(url):
-                return "waiting"
-            if url in self.known:
-                self.forget(url)
-                return "forgotten"
-        if url not in self.seen:
+        row, was_seen = self.known.get(url), url in self.seen
+        self.last = {"command": "forget"}
+        if row is not None and self.waits(url):
+            return "waiting"
+        if row is not None:
+            self.forget(url)
+            self.last |= {"forgotten": url, "row": row, "was_seen": was_seen}
+            return "forgotten"
+        if not was_seen:
             return "unknown"
         host = url.split("/")[2]
         places = {self.key_of(spec), host, self.addresses.get(host, ("",))[0]}
@@ -1547,6 +1552,7 @@ class Model:
         if not self.options["keep_urls"] and any(uri.url == url and uri.queue in places for uri in waiting):
             return "waiting"
         self.seen.discard(url)
+        self.last |= {"forgotten": url, "row": None, "was_seen": True}
         return "forgotten"
 
     def below_limit(self, key: str, before: int) -> None:
@@ -1622,10 +1628,9 @@ class Model:
         if self.spent(queue):
             return True
         uri = self.head(queue)
-        if self.chosen_group(queue, uri) != queue.group:
-            return False
-        forced = self.values_for(uri)[0]["quotas.force_retire"] and self.quota_is_used_up(uri)
-        return forced or (queue.group != "" and self.group_spent(queue.group))
+        group = self.chosen_group(queue, uri)
+        forced = self.values_for(uri)[0]["quotas.force_retire"] and self.quota_is_used_up(uri, group)
+        return forced or (group == queue.group != "" and self.group_spent(group))
 
     def pause(self, reason: str = "operator") -> None:
         before = (self.state, self.reason)

@@ -509,16 +509,23 @@ class FrontierMachine(RuleBasedStateMachine):
 
     # ---- an operator's operations
 
-    @rule(spec=uris)
-    def forget(self, spec: dict[str, Any]) -> None:
-        uri = {"url": spec["url"], "queue": spec["queue"]}
-        entry = self.frontier.internals.apply(Command("forget", {"uris": [uri], "for_good": True}, "me", ""))
+    @rule(spec=uris, which=st.integers(0, 9), for_good=rarely)
+    def forget(self, spec: dict[str, Any], which: int, for_good: bool) -> None:
+        """Mostly a URL that was seen."""
+        seen = sorted(self.model.seen | self.model.known.keys())
+        url = seen[which * 7 % len(seen)] if which < 7 and seen else spec["url"]
+        args = {"uris": [{"url": url, "queue": spec["queue"]}], "for_good": for_good}
+        self.foresee("forget", **args)
+        entry = self.frontier.internals.apply(Command("forget", args, "me", ""))
         if self.options["duplicates"] != "exact":
-            assert entry.error
+            assert entry.error and "refused" in self.foreseen
+            self.foreseen = {}
             return
-        expected = self.model.forget_by_command(spec)
+        expected = self.model.forget_by_command({**spec, "url": url})
         told = [name for name in ("forgotten", "waiting", "unknown") if entry.effect[name]]
         same("forgotten", told, [expected])
+        self.model.last["for_good"] = for_good
+        self.remember()
 
     @rule(match=st.sampled_from(MATCHES), chosen=values)
     def adjust(self, match: str, chosen: dict[str, Any]) -> None:
@@ -929,7 +936,7 @@ class FrontierMachine(RuleBasedStateMachine):
         told["pause_reason"] = re.sub(r"^(disk: \d+) B free in .*", r"\1", str(told["pause_reason"] or "")) or None
         same("summary", told, self.model.summary())
         view = self.frontier._guard.tables.env.view()
-        known = {one.entry for one in removed.needed(view)} & self.model.done.keys()  # all but `forget`
+        known = {one.entry for one in removed.needed(view)} & self.model.done.keys()
         same("kept for undo", known, kept(self.model))
         self.agree_on_groups()
         if self.options["keep_urls"]:
@@ -1133,6 +1140,78 @@ def test_a_wake_undone_under_a_longer_rest_has_restored_nothing() -> None:
         for step in ("lease", "RETRY", "wake", "lease", "wait", "wait", "wait", "SUCCESS", "force", "undo"):
             machine.overlap([(step, 2 if step == "wait" else 0)])
             machine.agree()
+
+
+def test_what_was_deleted_and_forgotten_comes_back_and_is_known() -> None:
+    uri = SEED | {"url": "https://a.test/seed/0", "precedence": None}
+    for keep_urls in (False, True):
+        with begun(OPTIONS | {"keep_urls": keep_urls}, 2, 1) as machine:
+            machine.delete("a.test", True)
+            machine.forget(uri, 9, False)
+            assert machine.model.last["forgotten"] == uri["url"]
+            machine.agree()
+            machine.undo(2, False)
+            machine.agree()
+            assert machine.model.last == {"command": "return", "undid": 1}
+            machine.undo(2, False)
+            machine.agree()
+            assert machine.model.last == {"command": "return", "undid": 2}
+            machine.drain(True)
+            machine.agree()
+
+
+def test_settings_of_groups_are_for_no_uris_once_the_groups_are_by_label_or_address() -> None:
+    """No pattern of URIs stands for all of these groups: `adjust` would be refused."""
+    for groups in GROUPS[8], GROUPS[5]:
+        with begun(OPTIONS | {"groups": GROUPS[3], "precedence_floor": 4}, 1, 4) as machine:
+            machine.adjust_groups("group:*", {"precedence": 5})
+            machine.agree()
+            assert machine.frontier.summary().queues["INELIGIBLE"] == 4
+            machine.close_and_reopen({"groups": groups}, True)
+            machine.schedule(SEED | {"url": "https://c.a.test/0"})
+            machine.agree()
+
+
+def test_a_dry_run_says_where_a_queue_goes_that_was_retired_by_name_under_other_settings() -> None:
+    for policy in ({"success-counts": {"tiers": [2, 1]}}, "highest-uri", "base"):
+        with begun(OPTIONS | {"precedence_floor": 4, "precedence_policy": policy}, 1, 2) as machine:
+            machine.adjust("*", {"precedence": 5})
+            machine.operate("a.test", "retire", 0.0)
+            machine.undo(2, False)
+            machine.agree()
+            machine.operate("a.test", "unretire", 0.0)
+            machine.agree()
+
+
+def test_unretire_counts_queues_over_a_quota_that_are_in_no_group_yet() -> None:
+    with begun(OPTIONS | {"groups": GROUPS[8], "quotas.host": {"novel_bytes": 0}}, 2, 4) as machine:
+        machine.operate("d.test", "retire", 0.0)
+        machine.work(4, ["DEFERRED"], PLAIN)
+        machine.agree()
+        machine.operate_on_many("queue:?.test", None, "unretire", 5.0)
+        machine.agree()
+        assert machine.frontier.audit(limit=1)[0].effect["still_over"] == 3
+
+
+def test_a_link_to_the_page_itself_is_no_seed_and_no_revisit() -> None:
+    page = SEED | {"url": "https://d.test/11", "directive": 0}
+    with begun(OPTIONS, 0, 1) as machine:
+        machine.schedule(page | {"force": True})
+        machine.lease(1, 300.0)
+        machine.finish(0, "DEFERRED", PLAIN, [page | {"queue": "forced", "not_before": 40.0}])
+        machine.agree()
+
+
+def test_what_others_have_fetched_reserves_no_more_before_the_turn() -> None:
+    """A queue that has less means by that is READY until its turn, as after `mark_seen` and an adjustment."""
+    with begun(OPTIONS | {"keep_urls": True, "per_queue_concurrency": 8, "retire_when": "reached"}, 3, 1) as machine:
+        machine.adjust("*", {"queue_total_budget": 2})
+        machine.lease(1, 300.0)
+        machine.fetched(SEED | {"url": "https://a.test/seed/2"}, 9, None)
+        machine.agree()
+        machine.lease(1, 300.0)
+        machine.agree()
+        assert machine.frontier.summary().queues["IN_PROCESS"] == 1
 
 
 disks = st.lists(

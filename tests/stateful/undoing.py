@@ -8,7 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatch
 from typing import Any
 
-from tests.stateful.model import EXHAUSTED, INACTIVE, READY, RETIRED, SNOOZED, Adjustment, Look, Model
+from tests.stateful.model import EXHAUSTED, INACTIVE, READY, RETIRED, SNOOZED, Adjustment, Known, Look, Model
 
 PAUSED = ("PAUSING", "PAUSED")
 
@@ -29,6 +29,8 @@ def undo(model: Model, number: int, *, force: bool) -> bool:
         done = _crawl(model, entry, force)
     elif command == "delete":
         done = _deletion(model, entry, force)
+    elif command == "forget":
+        done = _forgetting(model, entry)
     else:
         done = command == "drop" and _drop(model, entry)
     if done:
@@ -57,8 +59,8 @@ def kept(model: Model) -> set[int]:
 
 def _kept(entry: dict[str, Any]) -> bool:
     """Whether it has kept anything."""
-    deleted = entry.get("changed") or entry.get("later") or entry.get("waiting") or entry.get("letters")
-    return bool(deleted) and not entry.get("for_good")
+    kept = any(entry.get(name) for name in ("changed", "later", "waiting", "letters", "forgotten"))
+    return kept and not entry.get("for_good")
 
 
 def _is_undone(model: Model, number: int) -> bool:
@@ -206,6 +208,20 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
         row.created = min(row.created, before.created)
         if before.uri is not None and row.uri is before.uri:
             row.due = before.due
+    model.last = {"command": "return"}
+    return True
+
+
+def _forgetting(model: Model, entry: dict[str, Any]) -> bool:
+    """It is known again, and since when it was; one that is known by now is a completed URL no second time."""
+    if not _kept(entry):
+        return False
+    url, row = entry["forgotten"], entry["row"]
+    if entry["was_seen"]:
+        model.see(url)
+    if row is not None:
+        found = model.known.setdefault(url, Known(row.queue, row.created, None))
+        found.created = min(found.created, row.created)
     model.last = {"command": "return"}
     return True
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
-from budgetfrontier.rules.queue_states import INELIGIBLE
+from budgetfrontier.rules.queue_states import INELIGIBLE, WORST_PRECEDENCE
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.turn_order import lowest_precedence
 from budgetfrontier.storage.view import View
 
 
@@ -18,27 +20,25 @@ class FloorPreview:
     def __init__(self, view: View) -> None:
         frontier = view.settings()[0].frontier
         self._floor = frontier.precedence_floor
-        self._policy = None
+        self._policy, self._cursor = None, view.txn.cursor(view.db[keys.PENDING])
         if self._floor is not None and plugins.is_builtin("precedence", frontier.precedence_policy):
             self._policy = plugins.resolve("precedence", frontier.precedence_policy)
 
-    def holds(self, queue: QueueRecord, url: str, old: QueueSettings, new: QueueSettings) -> bool:
-        """Return whether a queue that waits is INELIGIBLE after a change of its settings. `url` is its next one."""
+    def holds(self, queue: QueueRecord, url: str, settings: QueueSettings) -> bool:
+        """Return whether a queue that waits is INELIGIBLE by these settings. `url` is its next one."""
         if self._floor is None:
             return False
         if self._policy is None:
             return queue.state is INELIGIBLE
-        return self._precedence(queue, url, old, new) >= self._floor
+        return self.precedence(queue, url, settings) >= self._floor
 
-    def _precedence(self, queue: QueueRecord, url: str, old: QueueSettings, new: QueueSettings) -> int:
+    def precedence(self, queue: QueueRecord, url: str, settings: QueueSettings) -> int:
+        """Return the precedence of a queue by these settings, as far as it is known. `url` is its next one."""
         policy = self._policy
-        assert policy is not None
-        before, after = (policy(CrawlUri(url), precedence=each.precedence) for each in (old, new))
-        of_queue = getattr(policy, "of_queue", None)
-        if of_queue is None:
-            found = after
-        elif getattr(policy, "by_uris", False):  # the part of the URIs that it holds stays
-            found = queue.precedence + after - before
-        else:
-            found = of_queue(queue, after)
-        return int(found)
+        if policy is None:
+            return queue.precedence
+        found = policy(CrawlUri(url), precedence=settings.precedence)
+        if (of_queue := getattr(policy, "of_queue", None)) is not None:
+            by_uris = getattr(policy, "by_uris", False)
+            found = of_queue(queue, found, *((lowest_precedence(self._cursor, queue.id),) if by_uris else ()))
+        return min(int(found), WORST_PRECEDENCE)

@@ -59,12 +59,14 @@ class _Side:
         self._rest_of = group_listing.rest_of(view, grouping)
         self._rests: dict[int, int | None] = {}
 
-    def bounds(self, queue: QueueRecord, url: str, label: str | None, settings: QueueSettings) -> _Bounds:
-        """Return the bounds of a queue with the URL and the label of its next URI."""
+    def bounds(
+        self, queue: QueueRecord, url: str, label: str | None, settings: QueueSettings, *, grouped: bool = True
+    ) -> _Bounds:
+        """Return the bounds of a queue with the URL and the label of its next URI, and of its group if `grouped`."""
         stopped, rest = False, None
         if self.quotas.kinds and queue.queued:
             stopped = any(self.quotas.used_up(CrawlUri(url, source=label), queue))
-        if queue.group:
+        if queue.group and grouped:
             if queue.group not in self._rests:
                 self._rests[queue.group] = self._rest_of(queue.group)
             rest = self._rests[queue.group]
@@ -80,15 +82,20 @@ def _is_out(queue: QueueRecord, bounds: _Bounds, settings: QueueSettings) -> boo
 
 
 def test_of_retirement(view: View) -> Callable[[QueueRecord], bool]:
-    """Return the test whether a queue that holds URIs is retired on its turn, by the settings in force."""
+    """Return the test whether a queue that holds URIs is retired on its turn, by the settings in force.
+
+    The budget of a group counts only if the queue is in it, and stays there in its turn.
+    """
     in_force, grouping = view.in_force(), view.grouping()
     side, heads = _Side(view, in_force, grouping), HeadUrls(view)
 
     def is_retired(queue: QueueRecord) -> bool:
         url, label = heads.subject(queue)
         url = url or queue.last_enqueued
-        settings = in_force.for_uri(url, queue.queue, label)
-        return has_completed(queue) or _is_out(queue, side.bounds(queue, url, label, settings), settings)
+        settings, group = in_force.for_uri(url, queue.queue, label), view.group_of(queue)
+        stays = group is not None and group.name == grouping.name_of(CrawlUri(url, source=label), queue.queue)
+        bounds = side.bounds(queue, url, label, settings, grouped=stays)
+        return has_completed(queue) or _is_out(queue, bounds, settings)
 
     return is_retired
 
@@ -177,7 +184,7 @@ def preview(
             continue
         was, will = bounds_before(queue, url, label, old), bounds_after(queue, url, label, new)
         was_out, is_out = _is_out(queue, was, old), _is_out(queue, will, new)
-        kind, held = _fate(queue, was_out=was_out, is_out=is_out, held=floor.holds(queue, url, old, new))
+        kind, held = _fate(queue, was_out=was_out, is_out=is_out, held=floor.holds(queue, url, new))
         if kind:
             counts[f"{kind}_count"] += 1
             if len(named[kind]) < NAMED:

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.engine.commands.floor_preview import FloorPreview
 from budgetfrontier.engine.commands.preview import test_of_retirement
 from budgetfrontier.engine.commands.selection import SelectedQueues, count, count_still_over, hands_out, summary
 from budgetfrontier.engine.rollout import STEP
@@ -58,6 +59,11 @@ class Terms:
     def heads(self) -> HeadUrls:
         """The URLs at the heads of queues."""
         return HeadUrls(self.view)
+
+    @cached_property
+    def floor(self) -> FloorPreview:
+        """The precedences of queues, for the floor."""
+        return FloorPreview(self.view)
 
     @cached_property
     def budgets(self) -> BudgetsInForce:
@@ -211,13 +217,13 @@ def _unretire(terms: Terms, queue: QueueRecord, args: dict[str, Any], now: float
 
 
 def state_once_revived(terms: Terms, queue: QueueRecord) -> QueueState:
-    """Return the state of a RETIRED queue that is brought back; a policy for its precedence is not asked again."""
+    """Return the state of a RETIRED queue that is brought back; a policy that is not built in is not asked again."""
     state = queue_states.after_unretirement(queue)
     if state is not INACTIVE or terms.frontier.precedence_floor is None:
         return state
     precedence = queue.precedence
-    if queue.revision != terms.revision and terms.frontier.precedence_policy == "base":
-        precedence = terms.in_force.for_uri(terms.heads.url(queue) or NO_URL, queue.queue).precedence
+    if queue.revision != terms.revision:
+        precedence = terms.floor.precedence(queue, terms.heads.url(queue) or NO_URL, terms.settings_of(queue))
     return queue_states.while_waiting(precedence, terms.frontier.precedence_floor)
 
 
