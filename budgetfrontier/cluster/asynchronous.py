@@ -262,7 +262,10 @@ class AsyncClusterFrontier:
         await self.transport.run(self._calls.steer("resume", reason, who))
 
     async def terminate(self, *, reason: str = "", who: str | None = None) -> None:
-        """End the crawl permanently; leases that are out may still be finished."""
+        """End the crawl permanently: nothing is leased again.
+
+        Leases that are out may be finished, and URIs are ADDED all the same, for an `export` of what is left.
+        """
         await self.transport.run(self._calls.steer("terminate", reason, who))
 
     async def set_budgets(self, budgets: Iterable[tuple[CrawlUri, int]]) -> None:

@@ -614,7 +614,11 @@ class Frontier:
         return self._steering.steer_crawl("resume", who, reason)
 
     def terminate(self, *, reason: str = "", who: str | None = None) -> CrawlState:
-        """End the crawl permanently; leases that are out may still be finished. Returns the state."""
+        """End the crawl permanently: nothing is leased again.
+
+        Leases that are out may be finished, and URIs are ADDED all the same, for an `export` of what is left.
+        Returns the state.
+        """
         return self._steering.steer_crawl("terminate", who, reason)
 
     def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:

@@ -283,7 +283,10 @@ class RemoteFrontier:
         return self.transport.run(calls.plain("resume", reason=reason, who=who))
 
     def terminate(self, *, reason: str = "", who: str | None = None) -> CrawlState:
-        """End the crawl permanently; leases that are out may still be finished."""
+        """End the crawl permanently: nothing is leased again.
+
+        Leases that are out may be finished, and URIs are ADDED all the same, for an `export` of what is left.
+        """
         return self.transport.run(calls.plain("terminate", reason=reason, who=who))
 
     def adjust(

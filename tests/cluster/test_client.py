@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from budgetfrontier import Admission, FrontierClosed, FrontierError, LeaseExpired, Outcome, Settings
+from budgetfrontier import Admission, CrawlState, FrontierClosed, FrontierError, LeaseExpired, Outcome, Settings
 from budgetfrontier.cluster.asynchronous import AsyncClusterFrontier
 from budgetfrontier.cluster.calls import partition_router
 from budgetfrontier.cluster.client import ClusterFrontier
@@ -25,6 +25,7 @@ from budgetfrontier.server import frontier_calls
 from budgetfrontier.tools.cli import main
 from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import addressed
+from tests.support import until
 
 
 class Hanging(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -107,6 +108,18 @@ def test_a_call_to_a_worker_that_hangs_is_made_to_the_next_owner(
                 assert await twin.finish_many([*leases, lease]) == [lease]
 
         asyncio.run(crawl())
+
+
+def test_a_terminated_crawl_keeps_what_arrives_and_hands_out_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with addressed(tmp_path, monkeypatch) as cluster, ClusterFrontier("test", cluster.directory) as frontier:
+        frontier.schedule("https://a.test/1")
+        frontier.terminate()
+        assert frontier.schedule_many(["https://a.test/1", "https://a.test/2", "https://b.test/1"]).added == 2
+        assert frontier.lease(3) == []
+        until(lambda: frontier.summary().queued == 3)  # as of the last commits
+        assert frontier.state is CrawlState.TERMINATED
 
 
 def test_the_client_for_asyncio_has_the_methods_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,9 +48,12 @@ def test_terminated_is_for_good() -> None:
         lease = one(f)
         assert str(f.terminate()) == "TERMINATED"
         assert f.lease(1) == []
-        f.finish(lease, Outcome.SUCCESS)
+        f.finish(lease, Outcome.SUCCESS, discovered=["https://b.test/found"])
         assert str(f.resume()) == "TERMINATED"
+        tally = f.schedule_many(["https://a.test/late", "https://a.test/1"])
+        assert (tally.added, tally.duplicate) == (1, 1)
         assert f.lease(1) == []
+        assert (f.summary().queued, f.summary().scheduled) == (3, 4), "it is there, for an export"
 
 
 def test_what_is_scheduled_for_later_keeps_a_crawl_running() -> None:

@@ -258,6 +258,8 @@ def test_the_crawl_is_paused_and_queues_are_steered(frontier: Any) -> None:
     queue = frontier.queue("a.test")
     assert queue.queued == 2 and queue.out == 1 and frontier.queue("z.test") is None
     assert frontier.terminate() is CrawlState.TERMINATED
+    assert frontier.schedule_many(pages("B", 1)).added == 1 and frontier.lease() == []
+    assert frontier.queue("b.test").queued == 1
 
 
 @pytest.mark.parametrize("kind", [RemoteFrontier, FromAsync])
