@@ -32,7 +32,8 @@ class MemoryDirectory:
 
     def publish_copies(self, *notices: CopyNotice) -> None:
         """Store searches for copies, and offers."""
-        self._copies |= {notice.key: notice for notice in notices}
+        now = time.time()
+        self._copies |= {notice.key: structs.replace(notice, at=now) for notice in notices}
 
     def copies(self) -> Collection[CopyNotice]:
         """Return the last ones."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,7 +37,9 @@ class Table:
         taken = {}
         for name, offers in self.workers.items():
             here = copies.get(name, {})
-            said, found = offers.step(self.now, lacking.get(name, set()), [*self.rows.values()], here.get)
+            said, found = offers.step(
+                self.now, dict.fromkeys(lacking.get(name, ()), "a gap"), [*self.rows.values()], here.get, {}
+            )
             self.rows |= {notice.key: notice for notice in said}
             if found:
                 taken[name] = found
@@ -80,6 +82,31 @@ def test_whoever_comes_after_the_one_that_took_it_takes_it_again() -> None:
     assert {name for one in taken for name in one} == {"b"}
 
 
+def test_why_a_partition_is_closed_is_told_until_it_is_not() -> None:
+    offers = CopyOffers("a")
+
+    def told(lacking: dict[int, str], waiting: dict[int, str]) -> dict[int, str]:
+        said, taken = offers.step(0.0, lacking, [], lambda number: None, waiting)
+        assert taken == []
+        return {notice.partition: notice.why for notice in said}
+
+    assert told({3: "a gap"}, {4: "no store"}) == {3: "a gap", 4: "no store"}
+    assert told({3: "a gap"}, {4: "no store"}) == {3: "a gap", 4: "no store"}, "again, as a sign of life"
+    assert told({}, {4: "no store"}) == {3: "", 4: "no store"}
+    assert told({4: "a gap"}, {}) == {4: "a gap"}
+    assert told({}, {}) == {4: ""}
+    assert told({}, {}) == {}
+
+
+def test_nobody_offers_a_copy_of_what_another_waits_for() -> None:
+    waits, other = CopyOffers("a"), CopyOffers("b")
+    rows: list[CopyNotice] = []
+    for turn in range(8):
+        said, _ = waits.step(turn * copy_offers.EVERY, {}, rows, lambda number: None, {3: "no store"})
+        rows = said
+        assert other.step(turn * copy_offers.EVERY, {}, rows, lambda number: 9, {}) == ([], [])
+
+
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers look, speak and try again often."""
@@ -115,6 +142,16 @@ def schedule(one: ClusterWorker, *urls: str) -> None:
     assert answered.wait(PATIENCE)
 
 
+def noted(calls: list[int], call: Callable[[int], None]) -> Callable[[int], None]:
+    """Return a function that notes its calls."""
+
+    def called(number: int) -> None:
+        calls.append(number)
+        call(number)
+
+    return called
+
+
 def claims(logs: Logs, name: str) -> int:
     """The claims of a worker in the log."""
     bodies = [entries.decode(data, crawl="test") for data, _ in logs.entries[0]]
@@ -122,7 +159,9 @@ def claims(logs: Logs, name: str) -> int:
 
 
 @pytest.mark.usefixtures("fast")
-def test_a_partition_goes_to_the_worker_that_has_a_copy_that_fits(tmp_path: Path) -> None:
+def test_a_partition_goes_to_the_worker_that_has_a_copy_that_fits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logs, directory = Logs(1), MemoryDirectory()
     with running(tmp_path / "stale", logs, directory, (0,)) as stale:
         schedule(stale, "https://a.test/")
@@ -139,6 +178,12 @@ def test_a_partition_goes_to_the_worker_that_has_a_copy_that_fits(tmp_path: Path
         until(lambda: directory.read()[0].address == "unix:good")
         assert (stale.owned, good.owned) == ([], [0])
         schedule(good, "https://a.test/last")
+        tried: list[int] = []
+        monkeypatch.setattr(stale._opener, "begin", noted(tried, stale._opener.begin))
+        until(lambda: len(tried) == 3)
+        (search,) = (notice for notice in directory.copies() if notice.why)
+        assert (search.partition, search.worker) == (0, stale.name)
+    assert caplog.text.count(search.why) == 1, "it has logged the gap once"
     assert claims(logs, "stale") == before, "it has written nothing"
     with running(tmp_path / "good", logs, directory, (0,)) as good:
         schedule(good, "https://a.test/0")

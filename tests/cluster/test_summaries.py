@@ -16,6 +16,7 @@ from budgetfrontier.cluster.calls import cluster_transport
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory import summaries
 from budgetfrontier.cluster.directory.compacted_topic import CompactedTopic
+from budgetfrontier.cluster.directory.copy_offers import CopyNotice
 from budgetfrontier.cluster.directory.kafka import KafkaDirectory, Place
 from budgetfrontier.cluster.directory.owners import Owner
 from budgetfrontier.cluster.directory.summaries import PartitionSummary, SummaryPublisher
@@ -238,3 +239,26 @@ def test_what_is_asked_of_owners_alone_leaves_the_state_known(
     assert "partition 1 of 2 does not answer" in found.unanswered()
     (unknown,) = found.forecasts(time.time(), 3600.0)
     assert unknown.sure == "unknown" and "partition 1 of 2 does not answer" in unknown.why
+
+
+def test_why_a_partition_is_closed_is_told_at_once(cluster: Cluster, frontier: ClusterFrontier, table: Table) -> None:
+    gap = CopyNotice(1, "a:7171#9", b"search", 1, None, "the log has a gap")
+    cluster.directory.publish_copies(gap)
+
+    def closed(**known: Any) -> ClusterOperator:
+        return ClusterOperator(
+            CrawlOwners(frontier, job="test", notices=cluster.directory.copies, patience=0.2, **known)
+        )
+
+    found = closed(summaries=table.summaries)
+    assert found.current()[0].state is CrawlState.RUNNING and found.unanswered() == "", "another worker serves it"
+    lose(cluster, 1)
+    found = closed(summaries=table.summaries)
+    head, rows = found.current()
+    told = "partition 1 of 2 is closed by the worker at a:7171#9: the log has a gap"
+    assert head.state is CrawlState.UNKNOWN and head.standing.unanswered.startswith(told)
+    assert [row.closed for row in rows] == ["", "a:7171#9: the log has a gap"]
+    found = closed()
+    assert found.current()[1][1].closed and found.unanswered() == told
+    cluster.directory.publish_copies(replace(gap, why=""))
+    assert "closed" not in closed().owners.without_owner([1])

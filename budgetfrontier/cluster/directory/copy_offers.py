@@ -8,7 +8,7 @@ said while no partition is searched for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -36,6 +36,10 @@ class CopyNotice(msgspec.Struct, array_like=True, frozen=True):
     beat: int
     """The number of times that the search was said: one that is not said again is of a worker that is gone."""
     position: int | None
+    why: str = ""
+    """Why the worker does not serve the partition that it was given; empty in an offer, and once it does."""
+    at: float = 0.0
+    """When the broker has stored it (epoch seconds of its clock)."""
 
     @property
     def key(self) -> str:
@@ -61,6 +65,7 @@ class CopyOffers:
         self._worker = worker
         self._mine: dict[int, tuple[bytes, int]] = {}
         """By partition that this worker searches for: the name of the search, and how often it was said."""
+        self._waiting: set[int] = set()
         self._heard: dict[Search, _OtherSearch] = {}
 
     def __repr__(self) -> str:
@@ -69,17 +74,19 @@ class CopyOffers:
     def step(
         self,
         now: float,
-        lacking: Collection[int],
+        lacking: Mapping[int, str],
         found: Iterable[CopyNotice],
         position: Callable[[int], int | None],
+        waiting: Mapping[int, str],
     ) -> tuple[list[CopyNotice], list[int]]:
         """Return the notices to publish, and the partitions that this worker adopts. Called every few seconds.
 
-        `lacking` are partitions that this worker was given without a copy here, `found` the last notices of all;
-        `position(partition)` is that of a copy here that fits, None if there is none.
+        `lacking` are partitions that this worker was given without a copy here, each with the reason, `waiting` those
+        whose copies it waits for; `found` are the last notices of all. `position(partition)` is that of a copy here
+        that fits, None if there is none.
         """
         self._hear(now, found)
-        said, taken = self._search(lacking), list[int]()
+        said, taken = self._search(lacking, waiting), list[int]()
         for search, heard in self._heard.items():
             number, name = search
             if not heard.is_alive or heard.is_decided:
@@ -96,14 +103,18 @@ class CopyOffers:
                     taken.append(number)
         return said, taken
 
-    def _search(self, lacking: Collection[int]) -> list[CopyNotice]:
-        """Return the own searches, each said once more, and the ends of those that are over."""
-        ended = [CopyNotice(number, self._worker, b"", 0, None) for number in self._mine if number not in lacking]
+    def _search(self, lacking: Mapping[int, str], waiting: Mapping[int, str]) -> list[CopyNotice]:
+        """Return the own searches, each said once more, what is waited for, and the ends of those that are over."""
+        others = (self._mine.keys() | self._waiting | waiting.keys()) - lacking.keys()
+        self._waiting = {*waiting}
+        told = [CopyNotice(number, self._worker, b"", 0, None, waiting.get(number, "")) for number in sorted(others)]
         before = {number: search for number, search in self._mine.items() if search[1] < _BEATS}
         self._mine = {
             number: (name, beat + 1) for number in lacking for name, beat in [before.get(number) or (os.urandom(8), 0)]
         }
-        return ended + [CopyNotice(number, self._worker, *search, None) for number, search in self._mine.items()]
+        return told + [
+            CopyNotice(number, self._worker, *search, None, lacking[number]) for number, search in self._mine.items()
+        ]
 
     def _hear(self, now: float, found: Iterable[CopyNotice]) -> None:
         for notice in found:

@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from msgspec.structs import replace
+
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import TIMEOUT, BusError
 from budgetfrontier.cluster.directory.compacted_topic import CompactedTopic
@@ -124,9 +126,9 @@ class KafkaDirectory:
         self._copies_topic.publish({notice.key: notice for notice in notices})
 
     def copies(self) -> Collection[CopyNotice]:
-        """Return the last search and the last offer of each worker for each partition."""
-        for notice, _ in self._copies_topic.read():
-            self._copies[notice.key] = notice
+        """Return the last search and the last offer of each worker for each partition, with the broker's time."""
+        for notice, at in self._copies_topic.read():
+            self._copies[notice.key] = replace(notice, at=at)
         return self._copies.values()
 
     def suffix_list(self, own: str | None = None) -> str | None:

@@ -79,21 +79,23 @@ class PartitionRow(NamedTuple):
     """A partition in the list of them. If its owner does not answer, only its number, owner and epoch are known."""
 
     partition: int
-    owner: str
-    address: str
-    epoch: int | None
-    position: int | None
-    lag: int | None
+    owner: str = ""
+    address: str = ""
+    epoch: int | None = None
+    position: int | None = None
+    lag: int | None = None
     """Entries of the log that its owner has not applied yet; None if the end of the log is not known."""
-    state: str | None
-    queues: int | None
-    queued: int | None
-    in_process: int | None
-    succeeded: int | None
-    failed: int | None
-    spent: int | None
-    age: float | None
+    state: str | None = None
+    queues: int | None = None
+    queued: int | None = None
+    in_process: int | None = None
+    succeeded: int | None = None
+    failed: int | None = None
+    spent: int | None = None
+    age: float | None = None
     """Seconds since the owner has published these figures, if it does not answer."""
+    closed: str = ""
+    """Why the worker that it was given to does not serve it; "" if it does, or says nothing."""
 
 
 class ClusterOperator:
@@ -155,22 +157,31 @@ class ClusterOperator:
         """Return a row for each partition, whether its owner has answered or not."""
         owners, count = self.owners.frontier.owners(), self.owners.partitions
         ends = {} if self.owners.ends is None else self.owners.ends(count)
+        closed = self.owners.closed() if self.owners.missing or self.owners.ages else {}
         rows = []
         for number in range(count):
-            owner, found = owners.get(number), standings.get(number)
-            known = ("", "", None) if owner is None else (owner.worker, owner.address, owner.epoch)
-            if found is None:
-                rows.append(PartitionRow(number, *known, *[None] * 10))
-                continue
-            totals = found.summary
-            rows.append(
-                PartitionRow(
-                    number, found.owner, known[1], found.epoch, found.position,
-                    max(ends[number] - found.position, 0) if number in ends else None, str(totals.state),
-                    sum(totals.queues.values()), totals.queued, totals.in_process, totals.succeeded, totals.failed,
-                    totals.expenditure, self.owners.ages.get(number),
+            row, owner, found = PartitionRow(number), owners.get(number), standings.get(number)
+            if owner is not None:
+                row = row._replace(owner=owner.worker, address=owner.address, epoch=owner.epoch)
+            if found is not None:
+                totals = found.summary
+                row = row._replace(
+                    owner=found.owner,
+                    epoch=found.epoch,
+                    position=found.position,
+                    lag=max(ends[number] - found.position, 0) if number in ends else None,
+                    state=str(totals.state),
+                    queues=sum(totals.queues.values()),
+                    queued=totals.queued,
+                    in_process=totals.in_process,
+                    succeeded=totals.succeeded,
+                    failed=totals.failed,
+                    spent=totals.expenditure,
+                    age=self.owners.ages.get(number),
                 )
-            )  # fmt: skip
+            if found is None or row.age is not None:
+                row = row._replace(closed=closed.get(number, ""))
+            rows.append(row)
         return rows
 
     def is_terminated(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.cluster.calls.partition_router import PAUSE
 from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.directory.copy_offers import CopyNotice
 from budgetfrontier.cluster.directory.summaries import EVERY, PartitionSummary
 from budgetfrontier.cluster.operators import merging
 from budgetfrontier.cluster.operators.inspection import AppliedCommand
@@ -49,10 +50,15 @@ class CrawlOwners:
         job: str,
         ends: Ends | None = None,
         summaries: Callable[[], Mapping[int, PartitionSummary]] | None = None,
+        notices: Callable[[], Collection[CopyNotice]] = list,
         patience: float | None = None,
     ) -> None:
-        """Ask the owners that a client finds. `summaries()` returns those that they have published, if they do."""
-        self.job, self.frontier, self.ends, self.summaries = job, frontier, ends, summaries
+        """Ask the owners that a client finds.
+
+        `summaries()` returns those that they have published, if they do; `notices()` what workers say of partitions
+        that they cannot serve.
+        """
+        self.job, self.frontier, self.ends, self.summaries, self.notices = job, frontier, ends, summaries, notices
         self.calls = OwnerCalls(frontier, patience=patience, is_quiet=self._is_quiet)
         self.ages: dict[int, float] = {}
         """By partition: the seconds since its summary, of those whose owners have not answered what was asked last."""
@@ -126,6 +132,7 @@ class CrawlOwners:
         found |= {number: of_summary(one) for number, one in late.items()}
         found |= self.calls.each(call, set(numbers) - found.keys())
         self.lost |= {number for number, one in late.items() if now - one.at > GONE} | (set(numbers) - found.keys())
+        self.lost |= late.keys() & self.closed().keys()
         return dict(sorted(found.items()))
 
     def _known(self) -> Mapping[int, PartitionSummary]:
@@ -133,6 +140,17 @@ class CrawlOwners:
             return {} if self.summaries is None else self.summaries()
         except BusError:  # of a topic that is not there, such as that of a crawl that begins
             return {}
+
+    def closed(self) -> dict[int, str]:
+        """Return why the workers that partitions were given to do not serve them, by partition, of those that say so.
+
+        Another worker may serve one nevertheless, that has a copy.
+        """
+        try:
+            found, now = self.notices(), time.time()
+        except BusError:
+            return {}
+        return {one.partition: f"{one.worker}: {one.why}" for one in found if one.why and now - one.at < QUIET}
 
     def _is_quiet(self, numbers: Collection[int]) -> bool:
         """Return whether partitions have summaries, and none that is new."""
@@ -153,8 +171,14 @@ class CrawlOwners:
         return found[number]
 
     def without_owner(self, numbers: Collection[int]) -> str:
-        """Return the sentence that the owners of partitions do not answer, with the last ones known."""
-        return self.calls.sentence(numbers, self.partitions)
+        """Return the sentence that partitions are closed, and why, or that the last owners known do not answer."""
+        closed = {number: why for number, why in self.closed().items() if number in numbers}
+        told = [
+            f"{merging.named_partitions([number])} of {self.partitions} is closed by the worker at {why}"
+            for number, why in sorted(closed.items())
+        ]
+        others = set(numbers) - closed.keys()
+        return "; ".join(told + ([self.calls.sentence(others, self.partitions)] if others else []))
 
     def told_late(self) -> str:
         """Return the sentence on the age of figures that are from summaries; "" if there are none."""

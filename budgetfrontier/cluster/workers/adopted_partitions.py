@@ -129,12 +129,14 @@ class Adoption:
     def step(
         self,
         consumer: AdoptingConsumer,
-        lacking: Collection[int],
+        lacking: Mapping[int, str],
+        waiting: Mapping[int, str],
         owned: Mapping[int, int],
         opened: Collection[int],
     ) -> None:
         """Search for copies of the partitions that are `lacking`, offer others, and adopt those that are best here.
 
+        Operators are told why they are lacking, and why this worker is `waiting` for others.
         `owned` are the positions of partitions that this worker owns; those that are `opened` may become its own.
         """
         found, self._found = self._found, None
@@ -146,7 +148,7 @@ class Adoption:
                 return owned[number]
             return None if number in lacking or number in opened else self._position(number)
 
-        said, taken = self._offers.step(monotonic(), lacking, found, position)
+        said, taken = self._offers.step(monotonic(), lacking, found, position, waiting)
         for notice in said:
             self._said.put(notice)
         for number in taken:

@@ -38,6 +38,8 @@ class Opener:
         self._restore, self._stopping = restore, stopping
         self._turns = threading.Semaphore(AT_ONCE)
         self._restoring: set[int] = set()
+        self.waiting: dict[int, str] = {}
+        """By partition whose copy cannot be restored at present: why."""
         self._restored: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
         self._damaged: Counter[int] = Counter()
 
@@ -104,6 +106,7 @@ class Opener:
                     except CorruptFrontier as e:
                         self.set_aside(number, e)
                     except SnapshotError as e:
+                        self.waiting[number] = f"it waits for a snapshot: {e}"
                         if monotonic() >= next_log:
                             log.warning("partition %d waits for its snapshot: %s", number, e)
                             next_log = monotonic() + TELL
@@ -112,3 +115,5 @@ class Opener:
             self._restored.put((number, e))
         else:
             self._restored.put((number, None))
+        finally:
+            self.waiting.pop(number, None)

@@ -102,14 +102,14 @@ class ClusterWorker:
         self._copies: dict[int, PartitionCopy] = {}
         """The partitions that this worker has and does not own, or not yet."""
         self._owned: dict[int, Partition] = {}
-        self._unusable: dict[int, float] = {}
-        """By partition whose log has a gap: when it is tried again."""
+        self._unusable: dict[int, str] = {}
+        """By partition whose log does not fit its copy: why. They are tried again."""
         self._calls = CallQueue()
         self._stopping = threading.Event()
         self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
         self._suffix_list: str | None = None
         """The public suffix list of the crawl, if its queue assignment needs one."""
-        self._called = self._next_round = 0.0
+        self._called = self._next_round = self._again_at = 0.0
         """When a client has called last, and when each partition has its turn, whether anything has come or not."""
         self.on_applied: Callable[[], None] = lambda: None
         """Called when something was applied, after which there may be something to lease."""
@@ -203,7 +203,7 @@ class ClusterWorker:
                     self._claim_copies()
                     self._try_again(consumer)
                     positions = {number: one.position for number, one in self._owned.items()}
-                    self._adoption.step(consumer, self._unusable, positions, self._copies)
+                    self._adoption.step(consumer, self._unusable, self._opener.waiting.copy(), positions, self._copies)
                     self._take_snapshots(consumer)
                     next_look = monotonic() + LOOK_EVERY
             self._end_runs(consumer)
@@ -374,20 +374,23 @@ class ClusterWorker:
 
     def _close_unusable(self, number: int, why: LogGap) -> None:
         """Leave a partition closed whose log does not fit its copy."""
-        log.error("%s; it is tried again every minute", why, extra={"event": "log_gap", "partition": number})
+        if number not in self._unusable:  # it is tried again, in vain: others are told in a notice
+            log.error("%s; it is tried again every minute", why, extra={"event": "log_gap", "partition": number})
         self._lose(number, str(self._not_owner(number)))
         copy = self._copies.pop(number, None)
         if copy is not None:
             copy.close()
-        self._unusable[number] = monotonic() + AGAIN
+        self._unusable[number] = str(why)
 
     def _try_again(self, consumer: AdoptingConsumer) -> None:
         """Open partitions again whose log did not fit their copy: there may be another copy, or a later snapshot."""
-        for number, at in [*self._unusable.items()]:
+        is_due = monotonic() >= self._again_at
+        if is_due:
+            self._again_at = monotonic() + AGAIN
+        for number in [*self._unusable]:
             if number not in consumer.partitions or number in self._copies or number in self._owned:
                 del self._unusable[number]
-            elif monotonic() >= at:
-                self._unusable[number] = monotonic() + AGAIN
+            elif is_due:
                 self._opener.begin(number)
 
     @contextmanager

@@ -96,7 +96,9 @@ def connected(
         ClusterFrontier(where.crawl, directory, **options) as frontier,
         closing(kafka.KafkaDirectory(where)) as table,
     ):
-        yield CrawlOwners(frontier, job=shown(str(job)), ends=ends, summaries=table.summaries, patience=patience)
+        yield CrawlOwners(
+            frontier, job=shown(str(job)), ends=ends, summaries=table.summaries, notices=table.copies, patience=patience
+        )
 
 
 @contextmanager

@@ -46,6 +46,6 @@ def partitions(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace, operator: ClusterOperator) -> None:
     rows = operator.rows(operator.owners.standings())
-    write_rows(args, rows, rows[0]._fields, drop=("address", "failed", "in_process"))
+    write_rows(args, rows, rows[0]._fields, drop=("address", "failed", "in_process", "closed"))
     if sentence := operator.used_up():
         note(sentence)
