@@ -70,15 +70,7 @@ class SummaryPublisher:
         look: Callable[[int, str, dict[str, Any]], bytes],
     ) -> None:
         self._table, self._standings, self._look = table, standings, look
-        self._seen: dict[int, PartitionProgress] = {}
-        """By partition: its standing in the last turn."""
-        self._reported: dict[int, PartitionProgress] = {}
-        """By partition: the standing that its last commit, and so what was published of it, is known to have."""
-        self._gathered: dict[int, tuple[Gathered, float]] = {}
-        """By partition: its aggregates, and when they were gathered (monotonic seconds)."""
-        self._gathered_for: dict[int, PartitionProgress] = {}
-        self._due: dict[int, float] = {}
-        """By partition: when its aggregates may be gathered again (monotonic seconds)."""
+        self._published: dict[int, _Published] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._main, name="summaries", daemon=True)
         self._thread.start()
@@ -98,44 +90,57 @@ class SummaryPublisher:
 
         Looks are at the last commit, which may be older than a standing: that of the turn before is committed by now.
         """
-        found = {one.partition: one for one in self._standings()}
-        for number in self._seen.keys() - found.keys():
-            for of_partition in (self._seen, self._reported, self._gathered, self._gathered_for, self._due):
-                of_partition.pop(number, None)
-        new = [self._summary(one) for one in found.values() if self._is_news(one)]
+        found = self._standings()
+        self._published = {one.partition: self._published.get(one.partition) or _Published() for one in found}
+        new = [self._summary(one) for one in found if self._published[one.partition].is_news(one)]
         if new:
             try:
                 self._table.publish_summaries(new)
             except BusError as e:
                 log.debug("summaries are not published: %s", e)
                 return
-        for number, standing in found.items():
-            if self._seen.get(number) == standing:
-                self._reported[number] = standing
-        self._seen = found
-
-    def _is_news(self, standing: PartitionProgress) -> bool:
-        number = standing.partition
-        if self._reported.get(number) != standing:
-            return True
-        return self._gathered_for.get(number) != standing and self._is_due(number)
-
-    def _is_due(self, number: int) -> bool:
-        return time.monotonic() >= self._due.get(number, 0.0)
+        for one in found:
+            published = self._published[one.partition]
+            if published.seen == one:
+                published.reported = one
+            published.seen = one
 
     def _summary(self, standing: PartitionProgress) -> PartitionSummary:
-        number, now = standing.partition, time.monotonic()
-        if self._is_due(number):
+        number, now, published = standing.partition, time.monotonic(), self._published[standing.partition]
+        if published.gathered is None or published.is_due():
             reported = _reported(self._look(number, "report", {"limit": LISTED}))
-            report, self._gathered[number] = reported.report, (reported.gathered, now)
+            report, published.gathered, published.at = reported.report, reported.gathered, now
             ended = time.monotonic()
-            self._due[number] = ended + (ended - now) / SHARE
-            if self._seen.get(number) == standing:
-                self._gathered_for[number] = standing
+            published.due = ended + (ended - now) / SHARE
+            if published.seen == standing:
+                published.gathered_for = standing
         else:
             report = _report(self._look(number, "head", {}))
-        gathered, at = self._gathered[number]
-        return PartitionSummary(standing, report, gathered, now - at)
+        return PartitionSummary(standing, report, published.gathered, now - published.at)
+
+
+class _Published(msgspec.Struct):
+    """What was published of a partition; times are `time.monotonic`."""
+
+    seen: PartitionProgress | None = None
+    """Its standing in the last turn."""
+    reported: PartitionProgress | None = None
+    """The standing that its last commit, and so what was published of it, is known to have."""
+    gathered: Gathered | None = None
+    at: float = 0.0
+    """When its aggregates were gathered."""
+    gathered_for: PartitionProgress | None = None
+    """The standing that they are known to have."""
+    due: float = 0.0
+    """When they may be gathered again."""
+
+    def is_due(self) -> bool:
+        """Return whether aggregates may be gathered."""
+        return time.monotonic() >= self.due
+
+    def is_news(self, standing: PartitionProgress) -> bool:
+        """Return whether a standing, or its aggregates, are to be published."""
+        return self.reported != standing or (self.gathered_for != standing and self.is_due())
 
 
 _reported: Final[Callable[[bytes], Reported]] = protocol.decoder(Reported)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -52,8 +52,7 @@ def work(
 
     The caller has the lock of `own_folder`.
     """
-    failures: list[BaseException] = []
-    threads: list[threading.Thread] = []
+    running: list[Future[None]] = []
     _check(settings, listen, advertise)
     store = _checked_store(settings.crawl, cluster)
     snapshot_taking.clear_up(folder)
@@ -73,48 +72,50 @@ def work(
         try:
             if prepare(bus, directory, settings.crawl, cluster, stopping=lambda: worker.is_stopping):
                 worker.run()
-        except BaseException as e:
-            failures.append(e)
+        except BaseException:
             stop.ask("failed")
+            raise
 
     def begin(address: str) -> None:
         worker.address = advertise or address
-        threads.append(threading.Thread(target=run, name="worker"))
-        threads[0].start()
+        running.append(threads.submit(run))
         started(address)
 
-    @contextmanager
-    def hand_over(crawls_: WorkerCrawls, address: str) -> Iterator[HandOver]:
-        crawl = crawls_.get(worker.crawl)
-        with (
-            closing(frontier_service.FrontierService(crawls_)) as service,
-            closing(KafkaDirectory(where)) as table,
-            closing(
-                SummaryPublisher(
-                    table,
-                    lambda: tasks.result_of(crawl.standings()),
-                    lambda *look: tasks.result_of(crawl.inspected(*look)),
-                )
-            ),
-        ):
-            worker.on_applied = partial(service.changed, worker.crawl)
-            yield service.hand_over
-
-    offered = Offered(frontier_service.FRONTIER.name, frontier_service.FRONTIER.methods, hand_over)
-    try:
-        whole = server.serve_crawls(
-            crawls, what=f"partitions of {worker.crawl}", listen=listen, services=[offered], tls=tls, token=token,
-            anybody=anybody, started=begin, stop=stop,
-        )  # fmt: skip
-    finally:
-        worker.stop()
-        for thread in threads:
-            thread.join()
-        if not threads:
-            worker.close()
-    if failures:
-        raise failures[0]
+    offered = Offered(
+        frontier_service.FRONTIER.name, frontier_service.FRONTIER.methods, partial(_served, worker, where)
+    )
+    with ThreadPoolExecutor(1, thread_name_prefix="worker") as threads:
+        try:
+            whole = server.serve_crawls(
+                crawls, what=f"partitions of {worker.crawl}", listen=listen, services=[offered], tls=tls, token=token,
+                anybody=anybody, started=begin, stop=stop,
+            )  # fmt: skip
+        finally:
+            worker.stop()
+            if not running:
+                worker.close()
+    for one in running:
+        one.result()  # raises the error that has ended the worker
     return whole
+
+
+@contextmanager
+def _served(worker: ClusterWorker, where: Place, crawls: WorkerCrawls, address: str) -> Iterator[HandOver]:
+    """Let clients call the partitions of a worker, and publish their summaries meanwhile."""
+    crawl = crawls.get(worker.crawl)
+    with (
+        closing(frontier_service.FrontierService(crawls)) as service,
+        closing(KafkaDirectory(where)) as table,
+        closing(
+            SummaryPublisher(
+                table,
+                lambda: tasks.result_of(crawl.standings()),
+                lambda *look: tasks.result_of(crawl.inspected(*look)),
+            )
+        ),
+    ):
+        worker.on_applied = partial(service.changed, worker.crawl)
+        yield service.hand_over
 
 
 @contextmanager
