@@ -14,7 +14,7 @@ from budgetfrontier.cluster.directory import copy_offers
 from budgetfrontier.cluster.directory.copy_offers import CopyNotice, CopyOffers
 from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Claimed
-from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER, state_in
+from budgetfrontier.cluster.log.state import FRONTIER, place_in
 from budgetfrontier.cluster.workers import worker
 from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.core import protocol
@@ -167,7 +167,7 @@ def test_a_partition_goes_to_the_worker_that_has_a_copy_that_fits(
         schedule(stale, "https://a.test/")
     with running(tmp_path / "good", logs, directory, (0,)) as good:
         schedule(good, *(f"https://a.test/{number}" for number in range(9)))
-    place = state_in(tmp_path / "good" / "partition-0000" / FRONTIER)
+    place = place_in(tmp_path / "good" / "partition-0000" / FRONTIER)
     assert place is not None
     logs.begins[0] = place.position
     before = claims(logs, "stale")

@@ -9,8 +9,8 @@ from time import sleep
 
 import pytest
 
+from budgetfrontier.cluster.log.state import place_in
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
-from budgetfrontier.cluster.snapshots.snapshot_restore import state_in
 from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
 from budgetfrontier.cluster.workers import partition_opening
 from budgetfrontier.cluster.workers.partition_opening import Opener
@@ -50,7 +50,7 @@ def test_a_store_that_does_not_answer_is_asked_again_and_a_damaged_copy_is_resto
     def restore(number: int, folder: Path) -> None:
         nonlocal calls
         calls += 1
-        state_in(folder / "frontier")
+        place_in(folder / "frontier")
         if calls < 4:
             raise SnapshotError("away")
 

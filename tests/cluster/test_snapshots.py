@@ -17,12 +17,12 @@ from moto.server import ThreadedMotoServer
 
 from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.log_reading import LogGap
-from budgetfrontier.cluster.log.state import LogPlace
+from budgetfrontier.cluster.log.state import LogPlace, place_in
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.snapshots import snapshot_archive, snapshot_process, snapshot_restore
 from budgetfrontier.cluster.snapshots.snapshot_process import SnapshotTask, Taken, take
-from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer, set_aside, state_in
+from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshots.snapshot_store import (
     DamagedSnapshot,
     SnapshotError,
@@ -32,6 +32,7 @@ from budgetfrontier.cluster.snapshots.snapshot_store import (
     newest_first,
     store_of,
 )
+from budgetfrontier.cluster.workers.partition_opening import set_aside
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys, meta
@@ -124,12 +125,12 @@ def test_a_partition_is_rebuilt_from_a_snapshot_and_the_rest_of_the_log(
             folder = tmp_path / f"other-{damage}"
             at = names(settings)[damage]
             restore(0, folder)
-            place = state_in(folder / "frontier")
+            place = place_in(folder / "frontier")
             assert place is not None and place.position == at
             assert os.listdir(folder) == ["frontier"]
             assert rebuilt(folder, log, first=at) == owner.contents()
             restore(0, folder)  # which has a later one now
-            place = state_in(folder / "frontier")
+            place = place_in(folder / "frontier")
             assert place is not None and place.position == owner.partition.place.position
             if not damage:
                 newest = name_of(CRAWL, 0, names(settings)[0])
@@ -184,7 +185,7 @@ def test_a_restore_that_is_killed_anywhere_loses_nothing(
             except Killed:
                 left = 1000
                 snapshot_restore.clear_up(folder)
-                place = state_in(folder / "frontier")
+                place = place_in(folder / "frontier")
                 assert place is not None and place.position in (before, after)
     assert steps > 5
     assert rebuilt(folder, log) == expected
@@ -203,12 +204,12 @@ def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: ClusterSe
     set_aside(folder, damage.value)
     restore(0, folder)
     assert (folder / "frontier.damaged-1" / "data.mdb").read_bytes().startswith(b"nonsense")
-    place = state_in(folder / "frontier")
+    place = place_in(folder / "frontier")
     assert place is not None and place.position == 2
     store(settings).get(name_of(CRAWL, 0, 2), tmp_path / "file")
     store(settings).put(name_of(CRAWL, 1, 9), tmp_path / "file")
     restore(1, tmp_path / "another")  # the name lies: it is not used
-    assert state_in(tmp_path / "another" / "frontier") is None
+    assert place_in(tmp_path / "another" / "frontier") is None
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
@@ -287,7 +288,7 @@ def test_snapshots_of_another_log_are_neither_restored_nor_counted(tmp_path: Pat
         taken = snapshot(again, settings)
     assert taken.size and taken.oldest == mine.position < taken.position < 10_000
     Restorer(store(settings), CRAWL, PARTITIONS, log_id=str)(0, tmp_path / "two")
-    state = state_in(tmp_path / "two" / "frontier")
+    state = place_in(tmp_path / "two" / "frontier")
     assert state is not None and state.position == taken.position
 
 
@@ -323,7 +324,7 @@ def test_a_snapshot_that_is_damaged_within_is_not_trusted(tmp_path: Path, caplog
     store(settings).put(name_of(CRAWL, 0, 9), tmp_path / "file")
     Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "two")
     assert "00000000000000000009.snapshot is not used: " in caplog.text
-    place = state_in(tmp_path / "two" / "frontier")
+    place = place_in(tmp_path / "two" / "frontier")
     assert place is not None and place.position == 2
 
 

@@ -120,7 +120,7 @@ class SummaryPublisher:
 
 
 class _Published(msgspec.Struct):
-    """What was published of a partition; times are `time.monotonic`."""
+    """The state of a partition as it was published; times are `time.monotonic`."""
 
     seen: PartitionProgress | None = None
     """Its standing in the last turn."""

@@ -5,6 +5,7 @@ Each is a row of the frontier's own environment, which changes with the others, 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -12,7 +13,9 @@ import msgspec
 from budgetfrontier.cluster.log.entries import Steered
 from budgetfrontier.cluster.quotas.quota_grants import QuotaGrants
 from budgetfrontier.cluster.quotas.quota_slices import Slice
-from budgetfrontier.errors import CorruptFrontier
+from budgetfrontier.errors import CorruptFrontier, FrontierError
+from budgetfrontier.storage import meta
+from budgetfrontier.storage.reader import Reader
 
 ADJUSTMENTS: Final = 10_000
 """Adjustments that are remembered, so that they can be withdrawn in all partitions."""
@@ -83,6 +86,9 @@ class KnownCommands(msgspec.Struct):
             del commands[next(iter(commands))]
 
 
+FRONTIER: Final = "frontier"
+"""The folder with the tables, in that of a partition."""
+
 encode: Final = msgspec.msgpack.Encoder().encode
 """Return the row of a state."""
 _decoders: Final = {kind: msgspec.msgpack.Decoder(kind).decode for kind in (LogPlace, QuotaState, KnownCommands)}
@@ -96,3 +102,14 @@ def decode(row: bytes, kind: type[_T]) -> _T:
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise CorruptFrontier(f"the state of the partition cannot be read ({e}); restore a snapshot") from None
     return found  # type: ignore[no-any-return]
+
+
+def place_in(frontier: Path) -> LogPlace | None:
+    """Return the place in the log of the copy of a partition; None if there is no copy. Raises CorruptFrontier."""
+    if not (frontier / "data.mdb").is_file():
+        return None
+    with Reader(frontier) as reader:
+        row = reader.row(meta.PLACE)
+    if row is None:
+        raise FrontierError(f"{frontier} is a frontier of its own, and no copy of a partition: give another folder")
+    return decode(row, LogPlace)

@@ -31,7 +31,7 @@ from budgetfrontier.cluster.log.entries import (
 )
 from budgetfrontier.cluster.log.log_reading import LogReading, OwnerChanges, ReadEntry
 from budgetfrontier.cluster.log.partition_clock import PartitionClock
-from budgetfrontier.cluster.log.state import LogPlace, QuotaState
+from budgetfrontier.cluster.log.state import FRONTIER, LogPlace, QuotaState
 from budgetfrontier.cluster.partitions.fixed_settings import in_partition, refusal
 from budgetfrontier.cluster.partitions.held_replies import HeldReplies
 from budgetfrontier.cluster.partitions.link_forwarding import LinkForwarding
@@ -39,7 +39,6 @@ from budgetfrontier.cluster.partitions.message_forwarding import MessageForwardi
 from budgetfrontier.cluster.partitions.operator_commands import Commands
 from budgetfrontier.cluster.partitions.quota_spending import QuotaSpending
 from budgetfrontier.cluster.partitions.routing import Router
-from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER
 from budgetfrontier.core import protocol
 from budgetfrontier.engine.bulk_finish import is_closed
 from budgetfrontier.engine.disk_guard import LOOK_EVERY

@@ -12,8 +12,7 @@ from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.entries import Claimed
 from budgetfrontier.cluster.log.log_reading import LogReading, OwnerChanges
-from budgetfrontier.cluster.log.state import LogPlace
-from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER
+from budgetfrontier.cluster.log.state import FRONTIER, LogPlace
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys, meta, table_changes
 from budgetfrontier.storage.environment import Environment

@@ -16,8 +16,7 @@ from typing import Final
 
 import msgspec
 
-from budgetfrontier.cluster.log import state
-from budgetfrontier.cluster.log.state import LogPlace
+from budgetfrontier.cluster.log.state import place_in
 from budgetfrontier.cluster.snapshots import snapshot_archive
 from budgetfrontier.cluster.snapshots.snapshot_store import (
     Snapshot,
@@ -30,7 +29,6 @@ from budgetfrontier.cluster.snapshots.snapshot_store import (
 from budgetfrontier.core.units import format_size
 from budgetfrontier.errors import CorruptFrontier, FrontierError, StorageFull
 from budgetfrontier.settings.schema import ClusterSettings
-from budgetfrontier.storage import meta
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.modes import make_folder
 from budgetfrontier.storage.reader import Reader
@@ -88,7 +86,10 @@ def take(job: SnapshotTask) -> Taken:
     try:
         _check_room(Path(job.frontier))
         make_folder(making)
-        place = _copy(Path(job.frontier), making / "frontier")
+        with Reader(job.frontier) as reader:
+            reader.backup(making / "frontier")
+        place = place_in(making / "frontier")
+        assert place is not None
         names = store.names(folder_of(job.crawl, job.partition))
         stored = newest_first(names, job.crawl, job.partition, place.log)
         size = 0
@@ -114,17 +115,6 @@ def _check(copy: Path, frontier: Path) -> None:
     except CorruptFrontier as e:
         verify(frontier)
         raise SnapshotError(f"a copy of {frontier}, which is not damaged itself, was: look at the disk: {e}") from e
-
-
-def _copy(frontier: Path, copy: Path) -> LogPlace:
-    """Copy a partition; return the place of the copy in its log."""
-    with Reader(frontier) as reader:
-        reader.backup(copy)
-    with Reader(copy) as reader:
-        row = reader.row(meta.PLACE)
-    if row is None:
-        raise SnapshotError(f"{frontier} is no partition")
-    return state.decode(row, LogPlace)
 
 
 def _check_room(frontier: Path) -> None:

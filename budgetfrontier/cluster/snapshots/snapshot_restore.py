@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from budgetfrontier.cluster.log import state
-from budgetfrontier.cluster.log.state import LogPlace
+from budgetfrontier.cluster.log.state import FRONTIER, LogPlace, place_in
 from budgetfrontier.cluster.snapshots import snapshot_archive, snapshot_process
 from budgetfrontier.cluster.snapshots.snapshot_process import CheckTask
 from budgetfrontier.cluster.snapshots.snapshot_store import (
@@ -20,15 +19,11 @@ from budgetfrontier.cluster.snapshots.snapshot_store import (
     folder_of,
     newest_first,
 )
-from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, disk_full
-from budgetfrontier.storage import meta
+from budgetfrontier.errors import CorruptFrontier, NewerSchema, disk_full
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.modes import make_folder
-from budgetfrontier.storage.reader import Reader
-from budgetfrontier.storage.whole_files import name_for_damaged
 
-FRONTIER: Final = "frontier"
 RESTORING: Final = "frontier.restoring"
 REPLACED: Final = "frontier.replaced"
 FETCHED: Final = "frontier.fetched"
@@ -40,17 +35,6 @@ SNAPSHOT: Final = "snapshot"
 log = logging.getLogger("budgetfrontier.cluster")
 
 
-def state_in(frontier: Path) -> LogPlace | None:
-    """Return the place in the log of the copy of a partition; None if there is no copy. Raises CorruptFrontier."""
-    if not (frontier / "data.mdb").is_file():
-        return None
-    with Reader(frontier) as reader:
-        row = reader.row(meta.PLACE)
-    if row is None:
-        raise FrontierError(f"{frontier} is a frontier of its own, and no copy of a partition: give another folder")
-    return state.decode(row, LogPlace)
-
-
 def clear_up(folder: Path) -> None:
     """Bring the folder of a partition in order after a kill: the copy is there, and nothing unfinished."""
     frontier, replaced = folder / FRONTIER, folder / REPLACED
@@ -58,17 +42,6 @@ def clear_up(folder: Path) -> None:
         replaced.rename(frontier)
     for left in (folder / RESTORING, replaced, folder / FETCHED):
         shutil.rmtree(left, ignore_errors=True)
-
-
-def set_aside(folder: Path, error: CorruptFrontier) -> None:
-    """Rename the damaged copy of a partition, so that it is rebuilt; `budgetfrontier verify --repair` may save it."""
-    frontier = folder / FRONTIER
-    aside = name_for_damaged(frontier)
-    frontier.rename(aside)
-    log.error(
-        "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s", frontier, aside.name, error,
-        extra={"event": "partition_damaged", "folder": str(aside)},
-    )  # fmt: skip
 
 
 class Restorer:
@@ -89,7 +62,7 @@ class Restorer:
         Raises SnapshotError if there is no copy and the store does not answer, CorruptFrontier if the copy is damaged.
         """
         clear_up(folder)
-        local = state_in(folder / FRONTIER)
+        local = place_in(folder / FRONTIER)
         if local is not None and not self._is_of(local, partition):
             return  # it is refused when it is opened, and must not be replaced
         position = -1 if local is None else local.position
@@ -142,7 +115,7 @@ class Restorer:
             raise
 
     def _check(self, frontier: Path, snapshot: Snapshot) -> None:
-        found = state_in(frontier)
+        found = place_in(frontier)
         if found is None or not self._is_of(found, snapshot.partition) or found.position != snapshot.position:
             raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
         checked = snapshot_process.result(snapshot_process.begin(CheckTask(str(frontier))))

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from budgetfrontier.cluster.log.state import FRONTIER
 from budgetfrontier.cluster.snapshots import snapshot_process
 from budgetfrontier.cluster.snapshots.snapshot_process import SnapshotTask
-from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER, SNAPSHOT
+from budgetfrontier.cluster.snapshots.snapshot_restore import SNAPSHOT
 from budgetfrontier.cluster.snapshots.snapshot_schedule import Schedule
 from budgetfrontier.core.units import format_size, say_duration
 from budgetfrontier.settings.schema import ClusterSettings

@@ -20,8 +20,7 @@ from budgetfrontier.cluster.directory import copy_offers
 from budgetfrontier.cluster.directory.copy_offers import CopyNotice, CopyOffers
 from budgetfrontier.cluster.directory.owners import WorkerDirectory
 from budgetfrontier.cluster.log.log_reading import gap, other_log
-from budgetfrontier.cluster.log.state import LogPlace
-from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER, state_in
+from budgetfrontier.cluster.log.state import FRONTIER, LogPlace, place_in
 from budgetfrontier.errors import FrontierError
 
 log = logging.getLogger("budgetfrontier.cluster")
@@ -173,7 +172,7 @@ class Adoption:
     def _position(self, number: int) -> int | None:
         """Return the position of the copy in this worker's folder; None if there is none, or none that fits the log."""
         try:
-            place = state_in(self._folder(number) / FRONTIER)
+            place = place_in(self._folder(number) / FRONTIER)
         except FrontierError:
             return None
         return None if place is None or self.objection(place) is not None else place.position

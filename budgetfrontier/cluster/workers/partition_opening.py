@@ -11,10 +11,11 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final
 
+from budgetfrontier.cluster.log.state import FRONTIER
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
-from budgetfrontier.cluster.snapshots.snapshot_restore import set_aside
 from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
 from budgetfrontier.errors import CorruptFrontier, FrontierError
+from budgetfrontier.storage.whole_files import name_for_damaged
 
 AT_ONCE: Final = 2
 """Copies that are restored at a time."""
@@ -117,3 +118,14 @@ class Opener:
             self._restored.put((number, None))
         finally:
             self.waiting.pop(number, None)
+
+
+def set_aside(folder: Path, error: CorruptFrontier) -> None:
+    """Rename the damaged copy of a partition, so that it is rebuilt; `budgetfrontier verify --repair` may save it."""
+    frontier = folder / FRONTIER
+    aside = name_for_damaged(frontier)
+    frontier.rename(aside)
+    log.error(
+        "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s", frontier, aside.name, error,
+        extra={"event": "partition_damaged", "folder": str(aside)},
+    )  # fmt: skip

@@ -25,11 +25,11 @@ from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Claimed
 from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.log.partition_clock import PartitionClock
+from budgetfrontier.cluster.log.state import FRONTIER
 from budgetfrontier.cluster.log.writer import Writer
 from budgetfrontier.cluster.partitions.partition import Overtaken, Partition, WaitingCall
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.partitions.routing import Router
-from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER
 from budgetfrontier.cluster.snapshots.snapshot_taking import Taker
 from budgetfrontier.cluster.workers.adopted_partitions import AdoptingConsumer, Adoption
 from budgetfrontier.cluster.workers.call_queue import CallQueue

@@ -32,7 +32,8 @@ def simulate_partitions(
 
     Raises FrontierError if a partition has no snapshot, and SnapshotError. No worker is asked.
     """
-    from budgetfrontier.cluster.snapshots.snapshot_restore import FRONTIER, Restorer
+    from budgetfrontier.cluster.log.state import FRONTIER
+    from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
     from budgetfrontier.cluster.snapshots.snapshot_store import store_of
 
     cluster = settings.cluster
