@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,11 +32,14 @@ class ListedAdjustment(NamedTuple):
     at: str = ""
 
 
-def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -> tuple[S, list[str]]:
+def load(
+    path: Path, base: S, *, environment: Mapping[str, str] | None = None, only: Collection[str] = ()
+) -> tuple[S, list[str]]:
     """Return the settings of a YAML file, and warnings about values that are valid but probably a mistake.
 
-    With an `environment` (for a crawl), the variables that requests and the proxy refer to have to be set in it. The
-    SettingsError lists every problem as `file:line:column: message`, and has the warnings in the same format.
+    With an `environment` (for a crawl), the variables that requests and the proxy refer to have to be set in it. With
+    `only` the names of some sections, what is wrong in others is passed over, and is as by default. The SettingsError
+    lists every problem as `file:line:column: message`, and has the warnings in the same format.
     """
     document = Document(_read(path))
 
@@ -49,8 +52,12 @@ def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -
         whole: object = settings
         if isinstance(whole, SettingsOfUris) and not (document.problems or validator.problems):
             validator.warnings += delay_conflicts.of_file(whole, document.data)
-    warnings = _lines(path, document, validator.warnings)
-    if problems := document.problems + validator.problems:
+    found, doubts = (
+        [one for one in each if not only or not one.path or one.path[0] in only]
+        for each in (validator.problems, validator.warnings)
+    )
+    warnings = _lines(path, document, doubts)
+    if problems := document.problems + found:
         raise SettingsError(_lines(path, document, problems), warnings=warnings)
     return settings, warnings
 

@@ -14,6 +14,7 @@ from budgetfrontier import Settings
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
 from budgetfrontier.cluster.snapshots.snapshot_process import SnapshotTask, take
 from budgetfrontier.core.protocol import Ended
+from budgetfrontier.settings.loader import load
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.tools.cli import main
 from budgetfrontier.tools.console import forms
@@ -43,10 +44,11 @@ def snapshot(room: Path, number: int) -> int:
 
 
 def config(room: Path, **cluster: object) -> str:
-    """Write the configuration of the workers."""
+    """Write the configuration of the workers, with what only they have."""
     (room / "store").mkdir(exist_ok=True)
     file = room / "workers.yaml"
-    file.write_text(json.dumps({"crawl": CRAWL, "cluster": {"partitions": PARTITIONS, **cluster}}))
+    theirs = {"frontier": {"cost_policy": "only_there:cost"}, "seeds": [{"file": "only-there.txt"}]}
+    file.write_text(json.dumps({"crawl": CRAWL, "cluster": {"partitions": PARTITIONS, **cluster}, **theirs}))
     return str(file)
 
 
@@ -77,7 +79,7 @@ def test_the_console_simulates_the_snapshots(tmp_path: Path, monkeypatch: pytest
 
         return asyncio.run(steered())
 
-    *progress, last = lines(Settings.from_yaml(file))
+    *progress, last = lines(load(Path(file), Settings(), only=["cluster"])[0])
     assert progress and [line.done for line in progress] == sorted(line.done for line in progress)
     assert last.effect is not None and last.effect["today"]["fetches"] == sum(pages), last
     assert last.effect["proposed"]["retired"] == PARTITIONS and len(last.effect["today"]["draws"]) == 3

@@ -8,7 +8,7 @@ import pytest
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.loader import parse_value
+from budgetfrontier.settings.loader import load, parse_value
 from budgetfrontier.settings.schema import Seed
 from tests.settings.files import Files
 
@@ -35,6 +35,22 @@ output: {warc: true, links: jsonl}
 limits: {max_uris: 1000000, max_time: 12h, max_bytes: 50GiB}
 reports: {every: 5m}
 """
+
+
+def test_only_some_sections_have_to_be_right(tmp_path: Path) -> None:
+    file = tmp_path / "workers.yaml"
+    file.write_text(
+        "crawl: news\nfrontier: {cost_policy: 'nowhere:cost', max_queued: 7}\ncluster: {partitions: 3}\nx: 1\n"
+    )
+    found, warnings = load(file, Settings(), only=["crawl", "cluster"])
+    assert (found.crawl, found.cluster.partitions, warnings) == ("news", 3, [])
+    file.write_text("cluster: {partitions: many}\nfrontier: {cost_policy: 'nowhere:cost'}\n")
+    with pytest.raises(SettingsError) as caught:
+        load(file, Settings(), only=["crawl", "cluster"])
+    assert [problem.partition(": ")[0] for problem in caught.value.problems] == [f"{file}:1:23"]
+    file.write_text("cluster: {partitions: 3\n")
+    with pytest.raises(SettingsError):
+        load(file, Settings(), only=["crawl"])
 
 
 def test_the_sample_of_the_manual(files: Files, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from heapq import nlargest, nsmallest
@@ -106,15 +106,16 @@ def add_config(parser: argparse.ArgumentParser, help: str) -> None:
 
 
 def settings_of_workers(args: argparse.Namespace, why: str) -> Settings:
-    """Return the settings in --config, which are those of the crawl in partitions that `args.job` names.
+    """Return `crawl`, `cluster` and `alerts` in --config, which are of the crawl in partitions that `args.job` names.
 
-    `why` says in the error without the option what the settings are for. Raises FrontierError for another crawl.
+    Other settings have to be right where the workers are: policies need not be installed here. `why` says in the error
+    without the option what the settings are for. Raises FrontierError for another crawl.
     """
     from budgetfrontier.connections import crawl_at
 
     if args.config is None:
         args.parser.error(why)
-    settings = read_settings(args.config)
+    settings = read_settings(args.config, only=("crawl", "cluster", "alerts"))
     crawl_at(args.job, settings.crawl)
     return settings
 
@@ -449,8 +450,8 @@ def note_if_stopped(args: argparse.Namespace) -> None:
             note(sentence)
 
 
-def read_settings(path: Path) -> Settings:
-    """Load the settings of a YAML file.
+def read_settings(path: Path, *, only: Collection[str] = ()) -> Settings:
+    """Load the settings of a YAML file, with `only` some sections regardless of what is wrong in others.
 
     Print warnings to stderr, also when the file has errors. Raises SettingsError.
     """
@@ -459,7 +460,7 @@ def read_settings(path: Path) -> Settings:
     from budgetfrontier.settings.loader import load
 
     try:
-        settings, warnings = load(path, Settings(), environment=os.environ)
+        settings, warnings = load(path, Settings(), environment=os.environ, only=only)
     except SettingsError as error:
         warn(error.warnings)
         raise
