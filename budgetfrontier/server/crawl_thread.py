@@ -20,6 +20,7 @@ from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked,
 from budgetfrontier.rules.run_history import SERVE
 from budgetfrontier.server.tasks import CallbackStep, Done
 from budgetfrontier.settings import Settings
+from budgetfrontier.storage.damage import in_a_line
 from budgetfrontier.storage.reader import Reader
 
 _T = TypeVar("_T")
@@ -226,7 +227,7 @@ class CrawlThread:
                 log.error(
                     "the frontier of crawl %r was closed by an error: %s",
                     self.name,
-                    e,
+                    in_a_line(e),
                     extra={"event": "crawl_failed", "crawl": self.name},
                 )
                 ended = self._is_over(e)

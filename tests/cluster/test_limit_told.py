@@ -49,6 +49,16 @@ def test_each_command_names_the_total_that_is_used_up(
         commands: list[tuple[str, ...]] = [("partitions",), ("resume",), ("explain", "https://h1.test/")]
         for command in commands:
             assert TOLD in cli(*command)[1]
+        states = {row["state"] for row in json.loads(cli("partitions", "--format", "json")[0])}
+        assert states == {"PAUSED"}, "as the report has it"
+        assert cli("terminate", "--yes")[0] == "PAUSED -> TERMINATED\n"
+        until(lambda: json.loads(cli("report", "--format", "json")[0])["state"] == "TERMINATED")
+        commands = [("partitions",), ("explain", "https://h1.test/"), ("report",)]
+        for command in commands:
+            assert "used up" not in "".join(cli(*command)), "nothing that is raised helps any more"
+        assert {row["state"] for row in json.loads(cli("partitions", "--format", "json")[0])} == {"TERMINATED"}
+        dry = cli("adjust", "--match", "*", "--set", "queue_total_budget=3", "--dry-run")
+        assert "the crawl was terminated, for good" in "".join(dry)
 
 
 def _leased(frontier: ClusterFrontier, count: int) -> list[Lease]:

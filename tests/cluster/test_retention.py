@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from budgetfrontier.cluster.directory.retention import doubts, objection, settings_of_topic
+from budgetfrontier.cluster.directory.retention import doubts, objections, settings_of_topic
 
 WEEK = {"retention.ms": "604800000", "cleanup.policy": "delete", "retention.bytes": "-1"}
 FOREVER = WEEK | {"retention.ms": "-1"}
@@ -19,15 +19,24 @@ STAMPED = {"message.timestamp.type": "LogAppendTime"}
     [
         (WEEK | LARGE | STAMPED, None),  # which is doubted
         (FOREVER, None),
-        (FOREVER | {"message.timestamp.type": "CreateTime"}, r"Set message\.timestamp\.type=LogAppendTime"),
+        (FOREVER | {"message.timestamp.type": "CreateTime"}, r": set message\.timestamp\.type=LogAppendTime"),
         (FOREVER | {"cleanup.policy": "compact"}, "has cleanup.policy=compact, and a log needs `delete`"),
         (FOREVER | {"cleanup.policy": "compact,delete"}, "a log needs `delete`"),
-        (FOREVER | {"max.message.bytes": "1048588"}, r"entries of more than 1,048,588 bytes .* to 16777216"),
+        (FOREVER | {"max.message.bytes": "1048588"}, r"entries of more than 1,048,588 bytes .*=16777216"),
     ],
 )
 def test_a_topic_that_cannot_have_a_log_is_refused(found: dict[str, str], why: str | None) -> None:
-    said = objection("t", found)
-    assert (said is None) if why is None else re.search(why, said or "")
+    said = objections("t", found)
+    assert said == [] if why is None else len(said) == 1 and re.search(why, said[0])
+
+
+def test_all_that_is_wrong_with_a_topic_is_said_at_once() -> None:
+    said = objections(
+        "t", {"message.timestamp.type": "CreateTime", "max.message.bytes": "9", "cleanup.policy": "compact"}
+    )
+    assert [text.rpartition(": set ")[2] for text in said] == [
+        "cleanup.policy=delete", "max.message.bytes=16777216", "message.timestamp.type=LogAppendTime"
+    ]  # fmt: skip
 
 
 def test_a_topic_that_drops_entries_by_itself_is_doubted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 from collections.abc import Iterator
@@ -315,15 +316,22 @@ def test_a_snapshot_that_is_damaged_within_is_not_trusted(tmp_path: Path, caplog
     with closing(Owner(tmp_path / "one", Log())) as owner:
         owner.schedule("https://a.test/")
         snapshot(owner, settings)
+        owner.schedule("https://b.test/")
+        owner.commit()
     frontier = owner.partition.folder / "frontier"
+    later = place_in(frontier)
+    assert later is not None and later.position > 2
     with opened_lmdb(frontier) as env, env.begin(write=True) as txn:
-        table = env.open_db(keys.QUEUES.encode(), txn=txn)
-        [*_, key] = [bytes(key) for key, _ in txn.cursor(table)]
-        txn.put(key, b"nonsense", db=table)
+        table = env.open_db(keys.QUEUE_IDS.encode(), txn=txn)
+        for key in [bytes(key) for key, _ in txn.cursor(table)]:
+            if key != keys.SENTINEL:
+                txn.delete(key, db=table)
     snapshot_archive.pack(frontier, tmp_path / "file")
-    store(settings).put(name_of(CRAWL, 0, 9), tmp_path / "file")
+    store(settings).put(name_of(CRAWL, 0, later.position), tmp_path / "file")
     Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "two")
-    assert "00000000000000000009.snapshot is not used: " in caplog.text
+    [told] = [record.getMessage() for record in caplog.records if "is not used" in record.getMessage()]
+    assert f"{later.position:020}.snapshot is not used: " in told and "\n" not in told
+    assert re.search(r", and \d+ more$", told), "the first finding, and how many more"
     place = place_in(tmp_path / "two" / "frontier")
     assert place is not None and place.position == 2
 

@@ -24,22 +24,25 @@ def settings_of_topic() -> dict[str, str]:
     }
 
 
-def objection(topic: str, found: Mapping[str, str]) -> str | None:
-    """Return why the topic of the logs, as it is set, cannot have them: entries, or their clock; None if it can."""
-    if "compact" in found.get("cleanup.policy", "delete"):
-        return f"the topic {topic} has cleanup.policy={found['cleanup.policy']}, and a log needs `delete`"
+def objections(topic: str, found: Mapping[str, str]) -> list[str]:
+    """Return each reason why the topic of the logs, as it is set, cannot have them: entries, or their clock."""
+    reasons = []
+    if "compact" in (policy := found.get("cleanup.policy", "delete")):
+        reasons.append(
+            f"the topic {topic} has cleanup.policy={policy}, and a log needs `delete`: set cleanup.policy=delete"
+        )
     size = _number(found, "max.message.bytes")
     if size is not None and size < NEEDED:
-        return (
+        reasons.append(
             f"the topic {topic} takes no entries of more than {size:,} bytes (max.message.bytes), and the calls of "
-            f"clients may have {NEEDED:,}: set max.message.bytes to {LONGEST}"
+            f"clients may have {NEEDED:,}: set max.message.bytes={LONGEST}"
         )
     if (stamps := found.get(_STAMPS, _BROKERS)) != _BROKERS:
-        return (
+        reasons.append(
             f"the topic {topic} has {_STAMPS}={stamps}: delays and leases go by the clock of the brokers, which stamps "
-            f"the entries of a log, so that no worker's clock matters. Set {_STAMPS}={_BROKERS}"
+            f"the entries of a log, so that no worker's clock matters: set {_STAMPS}={_BROKERS}"
         )
-    return None
+    return reasons
 
 
 def doubts(topic: str, found: Mapping[str, str]) -> list[str]:

@@ -109,7 +109,7 @@ def _check_retention(topic: str, bus: KafkaBus) -> None:
     except BusError as e:  # it may be forbidden
         log.warning("the retention of the topic %s cannot be looked at: %s", topic, e, extra={"event": "retention"})
         return
-    if (objection := retention.objection(topic, found)) is not None:
-        raise FrontierError(objection)
+    if reasons := retention.objections(topic, found):
+        raise FrontierError("; ".join(reasons))
     for doubt in retention.doubts(topic, found):
         log.warning("%s", doubt, extra={"event": "retention"})

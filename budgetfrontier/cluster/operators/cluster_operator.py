@@ -158,19 +158,22 @@ class ClusterOperator:
         owners, count = self.owners.frontier.owners(), self.owners.partitions
         ends = {} if self.owners.ends is None else self.owners.ends(count)
         closed = self.owners.closed() if self.owners.missing or self.owners.ages else {}
+        limited = not self.owners.lost and limit_reached(standings.values()) is not None
         rows = []
         for number in range(count):
             row, owner, found = PartitionRow(number), owners.get(number), standings.get(number)
             if owner is not None:
                 row = row._replace(owner=owner.worker, address=owner.address, epoch=owner.epoch)
             if found is not None:
-                totals = found.summary
+                totals, state = found.summary, found.summary.state
+                if limited and state is CrawlState.RUNNING:
+                    state = CrawlState.PAUSING if totals.in_process else CrawlState.PAUSED
                 row = row._replace(
                     owner=found.owner,
                     epoch=found.epoch,
                     position=found.position,
                     lag=max(ends[number] - found.position, 0) if number in ends else None,
-                    state=str(totals.state),
+                    state=str(state),
                     queues=sum(totals.queues.values()),
                     queued=totals.queued,
                     in_process=totals.in_process,
@@ -209,9 +212,11 @@ class ClusterOperator:
         return ""
 
     def used_up(self) -> str:
-        """Return which total is used up, if one is: the partitions themselves are RUNNING."""
-        setting = limit_reached(self.owners.standings().values())
-        return "" if setting is None or self.owners.lost else limit_sentence(setting)
+        """Return which total is used up, if one is and the crawl is not over: the partitions themselves are RUNNING."""
+        found = self.owners.standings().values()
+        setting = None if self.owners.lost else limit_reached(found)
+        is_over = setting is None or crawl_state(found) in (CrawlState.TERMINATED, CrawlState.FINISHED)
+        return "" if setting is None or is_over else limit_sentence(setting)
 
     def runs(self) -> list[Run]:
         """Return the times in which any partition had a worker, each as a run."""

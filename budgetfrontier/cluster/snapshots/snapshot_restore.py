@@ -20,6 +20,7 @@ from budgetfrontier.cluster.snapshots.snapshot_store import (
     newest_first,
 )
 from budgetfrontier.errors import CorruptFrontier, NewerSchema, disk_full
+from budgetfrontier.storage.damage import in_a_line
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.lmdb_env import sync_folder
 from budgetfrontier.storage.modes import make_folder
@@ -71,7 +72,7 @@ class Restorer:
         except SnapshotError as e:
             if local is None:
                 raise
-            log.warning("partition %d goes on from the worker's own copy: %s", partition, e)
+            log.warning("partition %d goes on from the worker's own copy: %s", partition, in_a_line(e))
 
     def _restore(self, partition: int, folder: Path, position: int) -> None:
         names = self._store.names(folder_of(self._crawl, partition))
@@ -98,7 +99,7 @@ class Restorer:
             self._check(restoring, snapshot)
         except (DamagedSnapshot, CorruptFrontier) as e:
             shutil.rmtree(restoring, ignore_errors=True)
-            log.error("%s is not used: %s", snapshot.name, e, extra={"event": "snapshot_unusable"})
+            log.error("%s is not used: %s", snapshot.name, in_a_line(e), extra={"event": "snapshot_unusable"})
             return False
         except NewerSchema as e:
             raise NewerSchema(f"the snapshot {snapshot.name} cannot be restored: {e}") from e
@@ -120,8 +121,9 @@ class Restorer:
             raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
         checked = snapshot_process.result(snapshot_process.begin(CheckTask(str(frontier))))
         if checked.error is not None:
-            kind = DamagedSnapshot if checked.is_damaged else SnapshotError
-            raise kind(f"{snapshot.name}: {checked.error}")
+            if checked.is_damaged:
+                raise DamagedSnapshot(checked.error)
+            raise SnapshotError(f"{snapshot.name}: {checked.error}")
 
     def _is_of(self, found: LogPlace, partition: int) -> bool:
         wanted = (self._crawl, partition, self._partitions)

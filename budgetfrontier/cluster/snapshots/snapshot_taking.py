@@ -16,6 +16,7 @@ from budgetfrontier.cluster.snapshots.snapshot_restore import SNAPSHOT
 from budgetfrontier.cluster.snapshots.snapshot_schedule import Schedule
 from budgetfrontier.core.units import format_size, say_duration
 from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.storage.damage import in_a_line
 
 LONGEST: Final = 4 * 3600.0
 """Seconds after which a process that takes a snapshot is ended."""
@@ -92,7 +93,7 @@ class Taker:
             self._schedule.failed(self._number, now)
             last = self._last.get(self._number)
             age = "" if last is None else f" (its last one is {say_duration(now - last)} old)"
-            text = f"no snapshot of partition {self._number}{age}: {taken.error}"
+            text = f"no snapshot of partition {self._number}{age}: {in_a_line(taken.error)}"
             self._log(logging.WARNING, text, "snapshot_failed")
             return None
         self._last[self._number] = self._since

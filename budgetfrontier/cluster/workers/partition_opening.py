@@ -15,6 +15,7 @@ from budgetfrontier.cluster.log.state import FRONTIER
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
 from budgetfrontier.errors import CorruptFrontier, FrontierError
+from budgetfrontier.storage.damage import in_a_line
 from budgetfrontier.storage.whole_files import name_for_damaged
 
 AT_ONCE: Final = 2
@@ -126,6 +127,7 @@ def set_aside(folder: Path, error: CorruptFrontier) -> None:
     aside = name_for_damaged(frontier)
     frontier.rename(aside)
     log.error(
-        "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s", frontier, aside.name, error,
+        "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s",
+        frontier, aside.name, in_a_line(error),
         extra={"event": "partition_damaged", "folder": str(aside)},
     )  # fmt: skip

@@ -412,8 +412,9 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     from budgetfrontier.rules.verdict import closed_sentence
 
     _confirm_end(op, args)
+    limited = operator.head().state if operator.used_up() else None
     applied, code = give(args, operator, op, {"reason": args.reason or "operator"} if op == "pause" else {})
-    changes = Counter((one["before"]["state"], one["after"]["state"]) for one in applied.effects)
+    changes = Counter((limited or one["before"]["state"], one["after"]["state"]) for one in applied.effects)
     for (before, after), count in changes.most_common():
         say(f"{before} -> {after}" + (f": {counted(count, 'partition')}" if len(changes) > 1 else ""))
     if op != "terminate" and any(after == CrawlState.TERMINATED for _, after in changes):
