@@ -17,8 +17,9 @@ class MessageForwarding:
     the same origins, so that they are heard once.
     """
 
-    def __init__(self, partition: int, crawl: str) -> None:
-        self._partition, self._crawl = partition, crawl
+    def __init__(self, partition: int, crawl: str, peers: PeerTable) -> None:
+        """Forward for a partition; `peers` is its table with the origins of what was sent."""
+        self._partition, self._crawl, self._peers = partition, crawl, peers
         self._outgoing = deque[tuple[int, bytes, int, int]]()
         """Messages to send: the partition, which may be the own one, the entry, and where it comes from, as below."""
         self._unconfirmed = deque[tuple[int, int, int]]()
@@ -54,13 +55,13 @@ class MessageForwarding:
             return self._unconfirmed[0][1:]
         return self._outgoing[0][2:] if self._outgoing else None
 
-    def told(self, partition: int, peers: PeerTable) -> tuple[int, int]:
+    def told(self, partition: int) -> tuple[int, int]:
         """Return the origin of the last message that was sent to a partition; (-1, 0): none was."""
-        return max(self._told.get(partition, (-1, 0)), peers.told(partition))
+        return max(self._told.get(partition, (-1, 0)), self._peers.told(partition))
 
-    def store(self, peers: PeerTable) -> None:
+    def store(self) -> None:
         """Store the origins of what was sent."""
         for partition, origin in self._told.items():
-            if origin > peers.told(partition):
-                peers.tell(partition, origin)
+            if origin > self._peers.told(partition):
+                self._peers.tell(partition, origin)
         self._told.clear()

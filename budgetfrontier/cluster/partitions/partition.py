@@ -31,7 +31,7 @@ from budgetfrontier.cluster.log.entries import (
 )
 from budgetfrontier.cluster.log.log_reading import LogReading, OwnerChanges, ReadEntry
 from budgetfrontier.cluster.log.partition_clock import PartitionClock
-from budgetfrontier.cluster.log.state import FRONTIER, LogPlace, QuotaState
+from budgetfrontier.cluster.log.state import FRONTIER, LogPlace
 from budgetfrontier.cluster.partitions.fixed_settings import in_partition, refusal
 from budgetfrontier.cluster.partitions.held_replies import HeldReplies
 from budgetfrontier.cluster.partitions.link_forwarding import LinkForwarding
@@ -120,7 +120,6 @@ class Partition:
         self._next_look = monotonic() + LOOK_EVERY
         """When to look at the disk again: the opening has."""
         self._messages: list[tuple[int, msgspec.Raw]] = []
-        self.forwarding = MessageForwarding(place.partition, place.crawl)
         self._is_place_due = True
         """Whether the place is to be stored with the next changes."""
         self.ready_at: float | None = None
@@ -138,11 +137,9 @@ class Partition:
             suffix_list=suffix_list if is_new else None,
         )  # fmt: skip
         self._log = self.frontier.internals.changelog
+        self.forwarding = MessageForwarding(place.partition, place.crawl, self._log.peers)
         self._commands = Commands(self.frontier)
-        note = self._log.read(meta.NOTE)
-        quotas = QuotaState() if note is None else state.decode(note, QuotaState)
-        self.spending = QuotaSpending(place, quotas, self._send)
-        self.spending.claimed(self.frontier, is_new=is_new)
+        self.spending = QuotaSpending(self.frontier, place, self._send, is_new=is_new)
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} of {self.place.crawl!r} since {self.epoch} at {self.position}>"
@@ -163,7 +160,7 @@ class Partition:
 
     def told(self, partition: int) -> tuple[int, int]:
         """Return the origin of the last message that was sent to a partition; (-1, 0): none was."""
-        return self.forwarding.told(partition, self._log.peers)
+        return self.forwarding.told(partition)
 
     @property
     def partitions(self) -> int:
@@ -187,7 +184,7 @@ class Partition:
 
     def ready_in(self) -> float | None:
         """Return the seconds until something may be leased; None: never, as things stand."""
-        if self.spending.is_limited and self.spending.is_waiting(self.frontier):
+        if self.spending.is_limited and self.spending.is_waiting:
             return EXPIRY if self.frontier.summary().in_process else None
         return self.frontier.next_ready_in()
 
@@ -201,14 +198,14 @@ class Partition:
         """Apply a call of a client now; return its encoded reply. A call that is refused changes nothing."""
         decoded = self._decoders[method](msgspec.Raw(arguments))
         if method == protocol.LEASE.name:
-            result: Any = self.spending.lease(self.frontier, decoded)
+            result: Any = self.spending.lease(decoded)
         else:
             if method == protocol.FINISH_MANY.name:
                 parts = self.elsewhere.take(decoded, self._routes(), self.frontier.internals.leased)
                 for number, found in parts:
                     self._send(number, Found(found))
             result = frontier_calls.CALLS[method](self.frontier, decoded)
-        self.spending.applied(self.frontier, leased=method == protocol.LEASE.name)
+        self.spending.applied(leased=method == protocol.LEASE.name)
         return protocol.encode(result)
 
     # -- the log
@@ -254,7 +251,7 @@ class Partition:
             self.frontier.internals.look_at_disks()
         if self._commands.goes_on_at() <= self._clock.time() and not self._log.is_full:
             self._commands.go_on()
-            self.spending.applied(self.frontier)
+            self.spending.applied()
         self._apply_calls()
         taken = self._take()
         self._release()
@@ -346,7 +343,7 @@ class Partition:
             self._log.peers.hear(request.source, request.origin)
             everything = isinstance(request.message, SliceRecalled) and request.message.everything
             self._hear(request.source, request.message)
-        self.spending.applied(self.frontier, everything=everything)
+        self.spending.applied(everything=everything)
 
     def _hear(self, source: int, message: Message) -> None:
         if isinstance(message, Found):
@@ -364,12 +361,12 @@ class Partition:
         self._commands.write()
         if not (self._log.has_changes or self._messages):
             return []
-        self._log.write(meta.NOTE, state.encode(self.spending.state))
+        self.spending.write()
         place = self._place_now()
         if self._is_place_due or place.position >= self.place.position + PLACE_EVERY:
             self.place, self._is_place_due = place, False
             self._log.write(meta.PLACE, state.encode(place))
-        self.forwarding.store(self._log.peers)
+        self.forwarding.store()
         changes = Changes(self._log.take() or b"", self._messages)
         self._messages = []
         self._taken += 1

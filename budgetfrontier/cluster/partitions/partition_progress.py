@@ -55,7 +55,7 @@ def standing_of(worker: str, partition: Partition) -> PartitionProgress:
         {number: origin for number in range(partition.partitions) if (origin := partition.heard(number)) != NEVER},
         partition.elsewhere.found,
         partition.elsewhere.sent,
-        _named(limited, partition.spending.room(partition.frontier)),
+        _named(limited, partition.spending.room),
         None if money is None or money.uncounted else _named(limited, quota_grants.left(money)),
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.entries import Message, SliceGranted, SliceRecalled, SliceWanted
 from budgetfrontier.cluster.log.state import LogPlace, QuotaState
 from budgetfrontier.cluster.quotas import quota_grants, quota_slices
@@ -16,6 +17,7 @@ from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState, Lease, Summary
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import PolicyError
+from budgetfrontier.storage import meta
 
 MOST_LEASES: Final = 1 << 12
 """Leases of one call."""
@@ -25,10 +27,15 @@ Send = Callable[[int, Message], None]
 
 
 class QuotaSpending:
-    """Keeps the slice of a partition and, if it is the treasurer, the grants: its `state`."""
+    """Keeps the slice of a partition and, if it is the treasurer, the grants: its `state`, a row of its tables."""
 
-    def __init__(self, place: LogPlace, state: QuotaState, send: Send) -> None:
-        self.state, self._place, self._send = state, place, send
+    def __init__(self, frontier: Frontier, place: LogPlace, send: Send, *, is_new: bool) -> None:
+        """Put the totals of the frontier's settings in force; `is_new`: the partition has just begun."""
+        self._frontier, self._log = frontier, frontier.internals.changelog
+        self._place, self._send = place, send
+        row = self._log.read(meta.NOTE)
+        self.state = QuotaState() if row is None else state.decode(row, QuotaState)
+        self._set_totals(is_new)
 
     def __repr__(self) -> str:
         return f"<QuotaSpending of partition {self._place.partition}: {self.state.slice}>"
@@ -38,22 +45,24 @@ class QuotaSpending:
         """Whether there is a total."""
         return any(self.state.slice.limited)
 
-    def is_waiting(self, frontier: Frontier) -> bool:
-        """Return whether nothing may be leased before the treasurer grants something, or a lease ends."""
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing may be leased before the treasurer grants something, or a lease ends."""
         part = self.state.slice
-        return part.want is not None and quota_slices.is_used_up(part, use_of(frontier, part.limited))
+        return part.want is not None and quota_slices.is_used_up(part, use_of(self._frontier, part.limited))
 
-    def room(self, frontier: Frontier) -> Amounts:
-        """Return the amount that may still be leased."""
-        return quota_slices.room(self.state.slice, use_of(frontier, self.state.slice.limited))
+    @property
+    def room(self) -> Amounts:
+        """The amount that may still be leased."""
+        return quota_slices.room(self.state.slice, use_of(self._frontier, self.state.slice.limited))
 
-    def lease(self, frontier: Frontier, wanted: protocol.Wanted) -> list[Lease]:
+    def lease(self, wanted: protocol.Wanted) -> list[Lease]:
         """Lease URIs within the slice: no more of them than it has left, and none once its spend may be used up."""
-        count, part = min(wanted.count, MOST_LEASES), self.state.slice
+        frontier, count, part = self._frontier, min(wanted.count, MOST_LEASES), self.state.slice
         if not self.is_limited:
             return frontier.lease(count, ttl=wanted.ttl)
         frontier.lease(0, ttl=wanted.ttl)  # expired leases are not out
-        left = self.room(frontier)
+        left = self.room
         count = min(count, left.uris)
         if not part.limited[1]:
             return frontier.lease(count, ttl=wanted.ttl) if count > 0 else []
@@ -74,40 +83,43 @@ class QuotaSpending:
 
     # -- after calls and messages
 
-    def claimed(self, frontier: Frontier, *, is_new: bool) -> None:
+    def write(self) -> None:
+        """Write the row."""
+        self._log.write(meta.NOTE, state.encode(self.state))
+
+    def _set_totals(self, is_new: bool) -> None:
         """Put the totals of the settings in force. After a raise, requests are granted at once."""
-        settings, state = frontier.settings.cluster, self.state
+        settings, own = self._frontier.settings.cluster, self.state
         totals = Amounts(settings.max_uris, settings.max_spend)
         limits = bool(totals.uris), bool(totals.spend)
-        part, statement = quota_slices.limited(state.slice, limits, use_of(frontier, limits))
-        state.slice = part
+        own.slice, statement = quota_slices.limited(own.slice, limits, use_of(self._frontier, limits))
         if statement is not None and not is_new:  # a new partition has nothing to return
             self._send_statement(statement)
         if self._place.partition == TREASURER:
-            if state.treasury is None:
-                state.treasury = quota_grants.start(totals)
-            self._carry_out(quota_grants.set_totals(state.treasury, totals, self._place.partitions))
+            if own.treasury is None:
+                own.treasury = quota_grants.start(totals)
+            self._carry_out(quota_grants.set_totals(own.treasury, totals, self._place.partitions))
 
     def heard(self, source: int, entry: SliceWanted | SliceGranted | SliceRecalled) -> None:
         """Apply a message from another partition."""
-        state = self.state
+        own = self.state
         if isinstance(entry, SliceWanted):
-            if state.treasury is not None:
+            if own.treasury is not None:
                 statement = Statement(entry.returned, entry.want)
-                done = quota_grants.hear(state.treasury, source, statement, entry.limits, self._place.partitions)
+                done = quota_grants.hear(own.treasury, source, statement, entry.limits, self._place.partitions)
                 self._carry_out(done)
         elif isinstance(entry, SliceGranted):
-            state.slice = quota_slices.granted(state.slice, entry.amounts)
+            own.slice = quota_slices.granted(own.slice, entry.amounts)
         elif self.is_limited:
-            state.slice = replace(state.slice, recalled=True)
+            own.slice = replace(own.slice, recalled=True)
 
-    def applied(self, frontier: Frontier, *, leased: bool = False, everything: bool = False) -> None:
+    def applied(self, *, leased: bool = False, everything: bool = False) -> None:
         """Send the treasurer the statement that follows from a call or a message; `leased`: URIs were asked for."""
         part = self.state.slice
         if not (leased or part.recalled or part.want is not None) or not self.is_limited:
             return
-        summary = frontier.summary()
-        use = use_of(frontier, part.limited, summary)
+        summary = self._frontier.summary()
+        use = use_of(self._frontier, part.limited, summary)
         self.state.slice, statement = quota_slices.stated(
             part, use, work_of(summary), leased=leased, everything=everything
         )
