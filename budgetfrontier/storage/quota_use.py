@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
-from typing import NamedTuple
+
+import msgspec
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.core.vocabulary import OF_GROUP
@@ -20,19 +21,19 @@ MOST = 10_000
 """The most rows of a report on quotas."""
 
 
-class QuotaUse(NamedTuple):
-    """One limit of a quota, and how much of it is used."""
+class QuotaUse(msgspec.Struct):
+    """One limit of a quota, and how much of it is used; its `share` is more than 1.0 by what was in flight."""
 
     kind: str
     name: str
     amount: str
     used: int
     limit: int
+    share: float = 1.0
 
-    @property
-    def share(self) -> float:
-        """The part of the limit that is used; more than 1.0 by what was in flight."""
-        return self.used / self.limit if self.limit else 1.0
+    def __post_init__(self) -> None:
+        """Set the share, from the other fields alone."""
+        self.share = self.used / self.limit if self.limit else 1.0
 
     def text(self) -> str:
         """Return a sentence without its end that says that the limit is reached."""

@@ -1541,7 +1541,10 @@ class Model:
         if row is not None and self.waits(url):
             return "waiting"
         if row is not None:
-            self.forget(url)
+            before = self.completed(row.queue)
+            del self.known[url]
+            self.seen.discard(url)
+            self.below_limit(row.queue, before)
             self.last |= {"forgotten": url, "row": row, "was_seen": was_seen}
             return "forgotten"
         if not was_seen:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from budgetfrontier.core.units import format_time, write_duration
 from budgetfrontier.core.vocabulary import ROW_FIELDS
 from budgetfrontier.tools.cli import common
@@ -70,8 +72,8 @@ def write_queue(
     more = {name: getattr(record, name) for name in names}
     shared = {} if group is None else {name: getattr(group, name) for name in group.__struct_fields__}
     if args.format == "json":
-        uses = [use._asdict() for use in quotas]
-        json.dump(row | more | {"group": shared or None, "quotas": uses, "pending": pending}, sys.stdout, indent=1)
+        rest = {"group": shared or None, "quotas": msgspec.to_builtins(quotas), "pending": pending}
+        json.dump(row | more | rest, sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif args.format == "csv":
         listings.write([listings.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")

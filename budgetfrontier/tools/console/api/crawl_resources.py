@@ -124,17 +124,6 @@ class ReportParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True
     since: Annotated[str, described("only what happened within this time, such as 2h; not of each kind")] = ""
 
 
-class QuotaItem(msgspec.Struct):
-    """One limit of a quota, and how much of it is used."""
-
-    kind: str
-    name: str
-    amount: str
-    used: int
-    limit: int
-    share: float
-
-
 class ToldItem(msgspec.Struct):
     """A sink that an alert was sent to. `done` is when it was delivered or, with an `error`, given up; else null."""
 
@@ -347,15 +336,10 @@ def groups(job: ConsoleJob, parameters: LimitParameters) -> GroupsListed:
     return job.look(lambda operator: operator.groups(parameters.limit))
 
 
-def quota_item(use: QuotaUse) -> QuotaItem:
-    """Return the use of a limit as a row."""
-    return QuotaItem(use.kind, use.name, use.amount, use.used, use.limit, use.share)
-
-
-def quotas(job: ConsoleJob, parameters: LimitParameters) -> Listing[QuotaItem]:
+def quotas(job: ConsoleJob, parameters: LimitParameters) -> Listing[QuotaUse]:
     """Return the limits of quotas, the fullest first."""
     found = job.look(lambda operator: operator.quotas())
-    rows = [quota_item(use) for use in found[: parameters.limit]]
+    rows = found[: parameters.limit]
     return Listing(rows=rows, note=left_out(len(found) - len(rows)))
 
 

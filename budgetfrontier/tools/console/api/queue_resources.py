@@ -18,15 +18,14 @@ from budgetfrontier.reports.status_tables import Statuses, status_named
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage.group_listing import GroupRow
+from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.view import PendingUri
 from budgetfrontier.tools.console.api import LimitParameters, Listing, ListingParameters, ScanPending, described
 from budgetfrontier.tools.console.api.crawl_resources import (
     AuditItem,
-    QuotaItem,
     audit_item,
     next_of,
     query_of,
-    quota_item,
 )
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import dead_letters as dead_letters_page
@@ -149,7 +148,7 @@ class QueueDetail(msgspec.Struct, kw_only=True):
 
     queue: QueueItem
     group: GroupRow | None
-    quotas: list[QuotaItem]
+    quotas: list[QuotaUse]
     settings: list[SettingItem]
     head: list[PendingItem]
     patterns: list[PatternItem]
@@ -301,7 +300,7 @@ def queue(job: ConsoleJob, parameters: QueueParameters) -> QueueDetail:
     return QueueDetail(
         queue=_queue_item(found["queue"]),
         group=found["group"],
-        quotas=[quota_item(use) for use in found["quotas"]],
+        quotas=found["quotas"],
         settings=[SettingItem(row["name"], row["value"], row["source"]) for row in found["settings"]],
         head=[_pending(row["item"]) for row in found["head"]],
         patterns=[PatternItem(*one) for one in found["patterns"]],

@@ -11,6 +11,7 @@ from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
+from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.tools.console.api import JOB, ApiResource, LimitParameters, Listing, ListingParameters, NoParameters
 from budgetfrontier.tools.console.api import command_bodies as commands
 from budgetfrontier.tools.console.api import crawl_resources as crawl
@@ -71,7 +72,7 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/quotas", "the limits of quotas, the fullest first",
-        LimitParameters, Listing[crawl.QuotaItem], crawl.quotas,
+        LimitParameters, Listing[QuotaUse], crawl.quotas,
     ),
     ApiResource(
         "GET", f"{JOB}/labels", "what was fetched with each label of seeds",
