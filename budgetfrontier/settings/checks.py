@@ -24,10 +24,6 @@ NO_TOTAL_BANDWIDTH = (
     "a crawl in partitions (cluster.kafka) has no bandwidth of its own, for each partition is crawled by itself: limit "
     "queues with frontier.politeness.max_bandwidth"
 )
-ZONES_IN_PARTITIONS = (
-    "a crawl in partitions (cluster.kafka) has crawl windows in UTC alone: the owners of a partition may have other "
-    "rules of time zones, and have to come to the same; write the times in UTC"
-)
 
 STAR: Final = "star"
 """The total budget of groups that follows from the links to their registered domains."""

@@ -25,7 +25,6 @@ from budgetfrontier.settings.checks import (
     NO_PARTITIONS,
     NO_TOTAL_BANDWIDTH,
     PRELOADED_IN_PARTITIONS,
-    ZONES_IN_PARTITIONS,
     floor_doubt,
     group_objection,
     is_address,
@@ -185,9 +184,7 @@ class Validator:
             ):
                 self._check_partitions(frontier, groups)
                 self._check_labels(frontier, getattr(settings, "overrides", ()))
-                of_some = list(_values_of_some(settings))
-                self._check_preloaded(of_some)
-                self._check_zones(frontier, of_some)
+                self._check_preloaded(_values_of_some(settings))
         return settings
 
     def _check_sheet_names(self, sheets: Mapping[str, Any]) -> None:
@@ -242,16 +239,7 @@ class Validator:
             if override.set.get("quotas.label"):
                 self._add(("overrides", number, "set"), LABELS_IN_PARTITIONS)
 
-    def _check_zones(
-        self, frontier: schema.FrontierSettings, of_some: Sequence[tuple[ValuePath, Mapping[str, Any]]]
-    ) -> None:
-        """Add a problem for each list of crawl windows of a crawl in partitions with another zone than UTC."""
-        places = [(path, values.get(windows.NAME, ())) for path, values in of_some]
-        for path, given in [(("frontier", "guards", "windows"), frontier.guards.windows), *places]:
-            if not all(map(windows.is_same_everywhere, given)):
-                self._add(path, ZONES_IN_PARTITIONS)
-
-    def _check_preloaded(self, of_some: Sequence[tuple[ValuePath, Mapping[str, Any]]]) -> None:
+    def _check_preloaded(self, of_some: Iterable[tuple[ValuePath, Mapping[str, Any]]]) -> None:
         """Add a problem for each override or sheet of a crawl in partitions that reads a file of precedences."""
         for path, values in of_some:
             if policy_factory.preloaded_file(values.get("uri_precedence_policy", "cost")) is not None:

@@ -62,11 +62,6 @@ def read(value: object) -> str:
     return f"{_shortened(named)} {hours} {zone}"
 
 
-def is_same_everywhere(text: str) -> bool:
-    """Return whether a window does not depend on the rules of a time zone, which differ between machines."""
-    return text.endswith(f" {UTC}")
-
-
 def _check_dashes(text: str) -> None:
     if dash := _DASH.search(text):
         raise ValueError(f'expected "-" for "{dash[0]}" in the window {show(text)}')

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -29,6 +31,7 @@ from budgetfrontier.core.protocol import Ended, Uris
 from budgetfrontier.engine import changelog, disk_guard
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError, NotOwner, SettingsError
+from budgetfrontier.rules import crawl_windows
 from budgetfrontier.storage import keys
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, Sent, copied
 from tests.examples import few
@@ -422,6 +425,33 @@ def test_offsets_may_be_left_out_where_the_log_has_lost_nothing(owner: Owner, tm
         two.apply(later[1:], begins=1)
         assert two.reading.position == later[-1].offset + 1
         assert two.reading.void == 0
+
+
+def test_owners_decide_by_their_own_rules_of_time_zones_and_copies_by_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = {"guards": {"windows": ["daily 22:00-06:00 Europe/Berlin"]}}
+    log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": night, "cluster": {"kafka": "127.0.0.1:9092"}}))
+    log.time = max(log.time, datetime(2031, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin")).timestamp())
+    with closing(Owner(tmp_path / "one", log)) as one:
+        one.schedule("https://a.test/", "https://b.test/")
+        assert one.lease(2) == []
+        log.time += 10 * 3600
+        (lease,) = one.lease()
+        one.finish(lease.id)
+        log.steer(b"tokyo", "adjust", {"match": "*", "set": {"guards.windows": ["daily 06:00-22:00 Asia/Tokyo"]}})
+        one.apply()
+        assert one.lease() == [], "it is 05:00 there"
+        expected = one.contents()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(crawl_windows, "is_open")
+        assert copied(tmp_path / "copy", log) == expected
+    monkeypatch.setattr(crawl_windows, "is_open", lambda one, when: True)  # there, the zone has other rules
+    with closing(Owner(tmp_path / "copy", log)) as other:
+        other.schedule("https://c.test/")
+        assert {lease.uri.url for lease in other.lease(9)} == {"https://b.test/", "https://c.test/"}
+        other.partition.frontier.check()
+        assert copied(tmp_path / "again", log) == other.contents()
 
 
 def test_a_claim_puts_its_settings_in_force(owner: Owner, tmp_path: Path) -> None:

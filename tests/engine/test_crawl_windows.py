@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, FrontierError, Lease, Reader, Settings, SettingsError
+from budgetfrontier import Frontier, Lease, Reader, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.rollout import STEP
@@ -223,23 +223,6 @@ def test_windows_are_checked_when_they_are_read(value: Any, problem: str) -> Non
     f = memory()
     with pytest.raises(SettingsError, match=problem):
         f.adjust(guards={"windows": value})
-
-
-def test_a_crawl_in_partitions_has_windows_in_utc() -> None:
-    cluster = {"kafka": "127.0.0.1:9092"}
-    settings = Settings.from_dict({"cluster": cluster, "frontier": {"guards": {"windows": ["mon 08:00-09:00"]}}})
-    with Frontier.open(":memory:", settings, clock=at(12)) as f:
-        f.adjust(guards={"windows": ["daily 08:00-10:00 UTC"]})
-        for match in ("*", "sheet:night"):
-            with pytest.raises(FrontierError, match="has crawl windows in UTC alone"):
-                f.adjust(match=match, guards={"windows": [NIGHT]})
-    for given in (
-        {"frontier": {"guards": {"windows": [NIGHT]}}},
-        {"overrides": [{"match": "*", "set": {"guards.windows": [NIGHT]}}]},
-        {"sheets": {"night": {"guards.windows": [NIGHT]}}},
-    ):
-        with pytest.raises(SettingsError, match="has crawl windows in UTC alone"):
-            Settings.from_dict({"cluster": cluster, **given})
 
 
 def test_windows_are_written_in_one_way() -> None:

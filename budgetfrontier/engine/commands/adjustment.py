@@ -27,8 +27,7 @@ from budgetfrontier.engine.commands.survey import (
 )
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings import delay_conflicts, plugins, sheets, windows
-from budgetfrontier.settings.checks import ZONES_IN_PARTITIONS
+from budgetfrontier.settings import delay_conflicts, plugins, sheets
 from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.storage import keys
@@ -160,10 +159,6 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
-    if kernel.tables.in_force.settings.cluster.kafka and not all(
-        map(windows.is_same_everywhere, override.set.get(windows.NAME, ()))
-    ):
-        raise FrontierError(ZONES_IN_PARTITIONS)
     if args.get("dry_run"):
         kernel.tables.preloaded.check(override.set.get("uri_precedence_policy"))
         view = kernel.tables.flushed()
