@@ -110,6 +110,50 @@ def test_a_call_to_a_worker_that_hangs_is_made_to_the_next_owner(
         asyncio.run(crawl())
 
 
+class Slow(MemoryDirectory):
+    """A directory whose broker answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = threading.Event()
+        self.looks = 0
+        self.most = 0
+        self.closed_with = -1
+        """Looks that were under way when it was closed."""
+
+    def read(self) -> Mapping[int, Owner]:
+        self.looks += 1
+        self.most = max(self.most, self.looks)
+        self.may_answer.wait()
+        self.looks -= 1
+        return super().read()
+
+    def close(self) -> None:
+        self.closed_with = self.looks
+
+
+def test_one_thread_looks_at_a_directory_at_a_time_and_it_is_closed_after_that() -> None:
+    """Also if the tasks for which it was read are cancelled: readers of Kafka are not for several threads."""
+    directory = Slow()
+
+    async def look() -> None:
+        frontier = AsyncClusterFrontier("test", directory)
+        for _ in range(2):
+            tasks = [asyncio.create_task(frontier.owners()) for _ in range(3)]
+            while not directory.looks:
+                await asyncio.sleep(0.001)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        closing = asyncio.create_task(frontier.close())
+        await asyncio.sleep(0.05)
+        directory.may_answer.set()
+        await closing
+
+    asyncio.run(look())
+    assert (directory.most, directory.closed_with) == (1, 0)
+
+
 def test_a_terminated_crawl_keeps_what_arrives_and_hands_out_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -24,8 +24,11 @@ class AsyncClusterTransport:
     def __init__(self, router: PartitionRouter, directory: Directory, options: Mapping[str, Any]) -> None:
         self._asking, self._directory, self._options = router, directory, options
         self._remotes: dict[str, asyncio.Task[AsyncRemoteFrontier]] = {}
-        self._reading = asyncio.Lock()
-        self._last_read: tuple[float, Mapping[int, Owner]] = (-JUST_NOW, {})
+        self._looking: asyncio.Task[Mapping[int, Owner]] | None = None
+        """The last look at the owners, which tasks share."""
+        self._looked_at = 0.0
+        self._looks = set[asyncio.Task[Any]]()
+        """The looks at the directory that are under way in threads, also for tasks that were cancelled."""
         self.is_closed = False
         """Whether `close` was called."""
 
@@ -54,13 +57,16 @@ class AsyncClusterTransport:
         return {address: task.result() for address, task in begun if task.done() and not _has_failed(task)}
 
     async def close(self) -> None:
-        """Close the connections and the directory."""
+        """Close the connections, and the directory unless a broker that is away is waited for."""
         self.is_closed = True
         for task in self._remotes.values():
             task.cancel()
         for remote in self.connected().values():
             await remote.disconnect()
-        await asyncio.to_thread(self._directory.close)
+        if self._looks:
+            await asyncio.wait(self._looks, timeout=CANCELLED_WITHIN)
+        if not self._looks:
+            await asyncio.to_thread(self._directory.close)
 
     async def run(self, steps: Steps[_T]) -> _T:
         """Carry out the steps of a call; return its result."""
@@ -102,8 +108,8 @@ class AsyncClusterTransport:
     async def _do(self, each: Ask | LookUp) -> None:
         try:
             if isinstance(each, LookUp):
-                look = asyncio.to_thread(self._directory.suffix_list) if each.suffix_list else self._read()
-                each.result = await look
+                look = self._begin_look(self._directory.suffix_list) if each.suffix_list else self._read()
+                each.result = await asyncio.shield(look)
             else:
                 remote = await self.remote(each.address)
                 each.result = await remote.transport.run(each.steps)
@@ -115,14 +121,26 @@ class AsyncClusterTransport:
         finally:
             each.ended = True
 
-    async def _read(self) -> Mapping[int, Owner]:
-        async with self._reading:
-            at, found = self._last_read
-            if monotonic() >= at + JUST_NOW:
-                found = await asyncio.to_thread(self._directory.read)
-                self._last_read = monotonic(), found
-            return found
+    def _read(self) -> asyncio.Task[Mapping[int, Owner]]:
+        """Return the look at the owners that is under way, or has ended just now, or a new one."""
+        look = self._looking
+        if look is None or (look.done() and (_has_failed(look) or monotonic() >= self._looked_at + JUST_NOW)):
+            look = self._looking = self._begin_look(self._owners)
+        return look
+
+    def _owners(self) -> Mapping[int, Owner]:
+        try:
+            return self._directory.read()
+        finally:
+            self._looked_at = monotonic()
+
+    def _begin_look(self, look: Callable[[], _T]) -> asyncio.Task[_T]:
+        task = asyncio.ensure_future(asyncio.to_thread(look))
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+        task.add_done_callback(_has_failed)
+        return task
 
 
-def _has_failed(task: asyncio.Task[AsyncRemoteFrontier]) -> bool:
+def _has_failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
