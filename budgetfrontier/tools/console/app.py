@@ -22,6 +22,7 @@ from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.host_allowlist import REFUSED
+from budgetfrontier.settings.redaction import without_passwords
 from budgetfrontier.tools.console import forms, rendering, static_files, steering
 from budgetfrontier.tools.console.access import (
     HEADERS,
@@ -85,7 +86,7 @@ class Console:
 
     def application(self) -> web.Application:
         """Return the application."""
-        app = web.Application(middlewares=[self._guarded], client_max_size=LARGEST_FORM)
+        app = web.Application(middlewares=[_masked, self._guarded], client_max_size=LARGEST_FORM)
         app.on_response_prepare.append(_with_headers)
         app.cleanup_ctx.append(self._running)
         static_files.add_routes(app.router)
@@ -479,6 +480,17 @@ def _quality(text: str) -> float:
 
 def _html(text: str, status: int = 200) -> web.Response:
     return web.Response(text=text, content_type=_HTML, status=status)
+
+
+@web.middleware
+async def _masked(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Hide the passwords of URLs in whatever is answered; streams and downloads do so themselves."""
+    answer = await handler(request)
+    if isinstance(answer, web.Response) and isinstance(answer.body, bytes):
+        told = without_passwords(text := answer.body.decode("utf-8", "surrogateescape"))
+        if told != text:
+            answer.body = told.encode("utf-8", "surrogateescape")
+    return answer
 
 
 async def _with_headers(request: web.Request, response: web.StreamResponse) -> None:

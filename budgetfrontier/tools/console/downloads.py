@@ -15,6 +15,7 @@ from aiohttp import web
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.kinds import KINDS, formats
+from budgetfrontier.settings.redaction import without_passwords
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.log_files import log_files
 from budgetfrontier.tools.console.query import NotThere, ServiceUnavailable
@@ -28,6 +29,7 @@ GIVES_WAY = 5.0
 STALLED = 20.0
 """Seconds after which a download is ended whose reader takes nothing."""
 _CHUNK = 1 << 16
+_LONGEST_WORD = 1 << 22  # bytes that are held back for a space to come
 _TYPES = {"txt": "text/plain", "json": "application/json", "csv": "text/csv", "html": "text/html"}
 
 
@@ -61,9 +63,11 @@ class Downloads:
                     raise FrontierError((await process.stderr.read(_CHUNK)).decode("utf-8", "replace").strip())
                 response = _download(f"{kind}.{ending}", _TYPES[ending])
                 await response.prepare(request)
+                masked = _Masked()
                 while first:
-                    await self._send_of_report(request, response, first)
+                    await self._send_of_report(request, response, masked.part(first))
                     first = await process.stdout.read(_CHUNK)
+                await self._send_of_report(request, response, masked.rest())
                 return response
             finally:
                 if process.returncode is None and not process.stdout.at_eof():
@@ -116,17 +120,41 @@ class Downloads:
                 raise NotThere(f"There is no report {name[:200]!r}.")
             response = _download(name, _TYPES.get(name.rpartition(".")[2], "application/octet-stream"))
             await response.prepare(request)
-            loop = asyncio.get_running_loop()
+            loop, masked = asyncio.get_running_loop(), _Masked()
             while part := await loop.run_in_executor(None, _read, file):
-                await _send(request, response, part, asyncio.timeout(STALLED))
+                await _send(request, response, masked.part(part), asyncio.timeout(STALLED))
+            await _send(request, response, masked.rest(), asyncio.timeout(STALLED))
         return response
 
 
+class _Masked:
+    """A download without the passwords of its URLs, part by part: a part ends between two words."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def part(self, read: bytes) -> bytes:
+        """Return what can be sent once these bytes were read; a word of some MiB is held back no longer."""
+        held = self._held + read
+        end = max(held.rfind(blank) for blank in (b" ", b"\n", b"<")) if len(held) < _LONGEST_WORD else len(held)
+        self._held = held[end:] if end > 0 else held
+        return _without_passwords(held[:end]) if end > 0 else b""
+
+    def rest(self) -> bytes:
+        """Return what is left at the end."""
+        return _without_passwords(self._held)
+
+
+def _without_passwords(part: bytes) -> bytes:
+    return without_passwords(part.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
 async def _send(request: web.Request, response: web.StreamResponse, part: bytes, limit: asyncio.Timeout) -> None:
-    """Send a part. Raises ConnectionError, and closes the connection, if it is not taken within the limit."""
+    """Send a part that is not empty. Raises ConnectionError, and closes the connection, if it is not taken in time."""
     try:
         async with limit:
-            await response.write(part)
+            if part:
+                await response.write(part)
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()

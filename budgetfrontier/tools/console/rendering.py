@@ -32,6 +32,7 @@ from budgetfrontier.reports.format import (
     time_left,
 )
 from budgetfrontier.reports.over_time import SPAN_WORDS
+from budgetfrontier.settings.redaction import without_passwords
 from budgetfrontier.tools.console.static_files import STYLE
 
 LONGEST = 2000
@@ -119,6 +120,7 @@ def short(value: str, most: int = 160) -> Markup:
     """Return a text from the web, isolated from the direction of the text around it, and cut if it is long."""
     if not value:
         return Markup("")
+    value = without_passwords(value)  # before it is cut
     if len(value) <= most:
         return Markup("<bdi>{}</bdi>").format(clean(value))
     title = clean(value[:LONGEST]) + ("" if len(value) <= LONGEST else f"… ({len(value):,} characters)")
@@ -196,7 +198,7 @@ def page(made: Environment, template: str, context: Mapping[str, Any]) -> str:
 
 def live(made: Environment, template: str, context: Mapping[str, Any]) -> str:
     """Return the part of a page that is replaced when something has changed."""
-    return made.get_template(template).render(context, frame="live.html")
+    return without_passwords(made.get_template(template).render(context, frame="live.html"))
 
 
 def problem(text: str) -> str:
