@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from budgetfrontier import Settings
 from budgetfrontier.cluster.directory import copy_offers
@@ -132,6 +133,16 @@ def running(folder: Path, logs: Logs, directory: MemoryDirectory, mine: tuple[in
     finally:
         one.stop()
         thread.join()
+
+
+def test_an_owner_has_a_partition_since_its_claim_by_the_clock_of_the_broker(tmp_path: Path) -> None:
+    logs, directory = Logs(1), MemoryDirectory()
+    logs.time = lambda: 1000.0
+    with running(tmp_path / "one", logs, directory, (0,)):
+        until(lambda: 0 in directory.read())
+        owner = directory.read()[0]
+    assert 1000.0 <= owner.since < 1000.0 + PATIENCE
+    assert directory.read()[0] == replace(owner, address=""), "it has given it up"
 
 
 def schedule(one: ClusterWorker, *urls: str) -> None:

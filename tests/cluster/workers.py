@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,8 @@ class Logs:
         self.begins: dict[int, int] = {}
         """By partition whose first entries were deleted: the first that is there."""
         self.changed = threading.Condition()
+        self.time: Callable[[], float] = time.time
+        """The clock of the broker, which stamps entries."""
 
 
 class LogBus:
@@ -78,7 +80,7 @@ class LogProducer:
     def send(self, *messages: bytes, partition: int = 0) -> None:
         """Append messages."""
         with self._logs.changed:
-            self._logs.entries[partition] += ((message, time.time()) for message in messages)
+            self._logs.entries[partition] += ((message, self._logs.time()) for message in messages)
             self._logs.changed.notify_all()
 
     def flush(self, timeout: float = 0.0) -> None:

@@ -18,6 +18,7 @@ class Owner(msgspec.Struct, array_like=True, frozen=True):
     worker: str
     address: str
     since: float
+    """When it was claimed (epoch seconds of the broker's clock)."""
     partitions: int
     """The number of partitions of the crawl."""
 

@@ -100,6 +100,8 @@ class Partition:
         `suffix_list` is the public suffix list of the crawl, if its queue assignment needs one.
         """
         self.folder, self.number, self.epoch, self.place = folder, place.partition, epoch, place
+        self.since = clock.time()
+        """When it was claimed, by the clock of the broker."""
         self.elsewhere = LinkForwarding(place.partition)
         self.repeated = 0
         """URIs of other partitions that came again."""

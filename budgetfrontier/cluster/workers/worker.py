@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -349,7 +349,7 @@ class ClusterWorker:
             consumer.seek(number, owner.wanted)
             owner.wanted = None
         if owner.is_stored and not was_stored:
-            self._directory.publish(self._owner(number, owner.epoch, self.address))
+            self._directory.publish(self._owner(owner, self.address))
             log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
         ready_in = owner.ready_in()
         owner.ready_at = None if ready_in is None else monotonic() + ready_in
@@ -436,7 +436,7 @@ class ClusterWorker:
             self._turn(consumer)
 
     def _close(self, consumer: AdoptingConsumer) -> None:
-        owned = {number: one.epoch for number, one in self._owned.items()}
+        given_up = [self._owner(one, "") for one in self._owned.values()]
         if self._snapshots is not None:
             self._snapshots.close()
         for number in [*self._owned]:
@@ -449,7 +449,7 @@ class ClusterWorker:
         self._calls.end(f"the worker {self.name} is being stopped")
         try:
             consumer.close()
-            self._directory.publish(*(self._owner(number, epoch, "") for number, epoch in owned.items()))
+            self._directory.publish(*given_up)
         finally:
             self._writer.close()
             self._adoption.close()
@@ -463,8 +463,8 @@ class ClusterWorker:
         else:
             call.done(None, self._not_owner(number))
 
-    def _owner(self, number: int, epoch: int, address: str) -> Owner:
-        return Owner(number, epoch, self.name, address, time(), self.partitions)
+    def _owner(self, one: Partition, address: str) -> Owner:
+        return Owner(one.number, one.epoch, self.name, address, one.since, self.partitions)
 
     def _not_owner(self, number: int) -> NotOwner:
         return NotOwner(f"partition {number} of {self.crawl!r} is not with the worker at {self.address}, or no longer")
