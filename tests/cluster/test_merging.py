@@ -15,8 +15,6 @@ from budgetfrontier.cluster.operators.merging import (
     merged_held,
     merged_report,
     merged_runs,
-    merged_states,
-    merged_undo,
 )
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress as Partition
 from budgetfrontier.core.model import CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
@@ -83,6 +81,20 @@ def test_the_verdict_is_on_the_whole_crawl() -> None:
     done = part(CrawlState.FINISHED, counters={"succeeded": 2})
     assert verdict(done, done).startswith("The crawl is finished: everything is crawled (4 URIs")
     assert verdict(done, done, state=CrawlState.RUNNING).startswith("Nothing is queued")  # URIs are on their way
+
+
+def test_each_part_of_a_standing_is_merged() -> None:
+    told: dict[str, Any] = {
+        "commit_interval": 2.0, "max_queued": 3, "steered_by": "me", "steered_at": 5.0, "first_lease": 4.0,
+        "first_url": "https://a.test/", "next_wake": 6.0, "for_robots": 1, "parked": 2, "group": "g", "for_retry": 3,
+        "failure": "timeout", "next_due": 7.0, "held": 4, "held_future": 5, "hold": "g is over its budget",
+        "retired_by_name": 6, "closed_until": 0.0, "closed": 7, "rate": 1.5,
+    }  # fmt: skip
+    merged = merged_report([part(), part(**told)], job="j", workers=2).standing
+    assert {name: getattr(merged, name) for name in told} == told
+    others = {"now", "totals", "process", "job", "over_budget", "limit", "unanswered"}
+    not_of_partitions = {"start", "rests_until", "max_bandwidth"}
+    assert {*told, *others, *not_of_partitions} == {*Standing.__struct_fields__}
 
 
 def test_effects_are_added() -> None:
@@ -175,11 +187,25 @@ def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
 
 def test_undos_are_added_and_states_are_told_once() -> None:
     states = [{"command": "pause", "before": {"state": state}, "after": {"state": "RUNNING"}} for state in "AAB"]
-    told = merged_undo(states) | merged_states(states)
+    told = merged_effect(states)
     assert (told["before"]["state"], told["after"]["state"]) == ("A or B", "RUNNING")
-    found = merged_undo([{"returned": 3, "queues": 1, "command": "delete"}, {"returned": 4, "queues": 2, "later": 2}])
+    found = merged_effect([{"returned": 3, "queues": 1, "command": "delete"}, {"returned": 4, "queues": 2, "later": 2}])
     assert (found["returned"], found["queues"], found["later"], found["command"]) == (7, 3, 2, "delete")
-    assert merged_states([{"queue": "a", "before": {"state": "READY"}, "after": {"state": "RETIRED"}}]) == {}
+    one = {"queue": "a", "before": {"state": "READY"}, "after": {"state": "RETIRED"}}
+    assert merged_effect([one]) == one
+    selected = [
+        {"selected": 2, "states": {"READY": 2}, "queues": ["a", "b"]},
+        {"selected": 0, "states": {}, "queues": []},
+    ]
+    assert merged_effect(selected) == {"selected": 2, "states": {"READY": 2}, "queues": ["a", "b"]}
+    tallies = [
+        {"added": 2, "reasons": {}},
+        {"added": 1, "reasons": {"scheme": 3}},
+        {"added": 0, "reasons": {"scheme": 1}},
+    ]
+    assert merged_effect(tallies) == {"added": 3, "reasons": {"scheme": 4}}
+    kept = [{"queues": 1, "first": ["u"] * 9, "kept": {"bytes": 5}}, {"queues": 2, "first": ["v"] * 9, "kept": None}]
+    assert merged_effect(kept) == {"queues": 3, "first": ["u"] * 9 + ["v"], "kept": {"bytes": 5}}
 
 
 def test_what_is_left_of_totals_is_what_may_be_granted_and_what_was() -> None:

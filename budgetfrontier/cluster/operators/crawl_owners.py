@@ -236,7 +236,7 @@ class CrawlOwners:
             if not left or time.monotonic() > deadline:
                 break
             time.sleep(PAUSE)
-        return found
+        return dict(sorted(found.items()))
 
     def not_applied(self, numbers: Collection[int]) -> str:
         """Return the sentence that partitions have not applied a command yet."""

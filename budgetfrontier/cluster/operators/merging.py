@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import ChainMap, Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress as Partition
 from budgetfrontier.cluster.partitions.summed_totals import merged_summary
-from budgetfrontier.core.model import CrawlState, Process, Run, Summary, Tally
+from budgetfrontier.core.model import CrawlState, Process, Run, Summary
 from budgetfrontier.core.units import counted
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
@@ -22,32 +23,29 @@ from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.series import Busiest
 
 _NAMED: Final = 1000
-"""Queues whose keys an effect names."""
+"""Queues whose keys an effect names; those of a command on selected queues are `NAMED_QUEUES`."""
 _GROUPS: Final = 100
-_FIRST: Final = 10
+_URIS: Final = 10
 """URIs that a dry run names."""
 _USED_BY: Final = {
     "cluster.max_uris": (("succeeded", "failed"), "URIs"),
     "cluster.max_spend": (("spent",), "of spend"),
 }
 """The figures that use the crawl-wide totals up, and their units."""
-_SUMS: Final = (
-    "revived_count",
-    "reconsidered_count",
-    "retired_count",
-    "eligible_count",
-    "ineligible_count",
-    "regraded_count",
-    "still_over",
-    "closed_count",
-    "still_closed",
-    "opened_count",
-    "by_name",
-    "uris",
-    "spend",
-    "disregarded",
-    "held_back",
+_ADDED: Final = (
+    "max_queued",
+    "closed",
+    "for_robots",
+    "for_retry",
+    "parked",
+    "held",
+    "held_future",
+    "retired_by_name",
 )
+_FIRST: Final = ("failure", "group", "hold")
+_EARLIEST: Final = ("next_wake", "next_due")
+_LATEST: Final = ("now", "commit_interval")
+"""The parts of a standing that are added, or that are taken from the first partition that tells something."""
 
 
 def merged_report(
@@ -100,79 +98,93 @@ def merged_standing(
     oldest = min(standings, key=lambda one: _or_inf(one.first_lease))
     inactive = [one for one in standings if one.totals.queues.get("INACTIVE", 0)]
     rates = [one.rate for one in standings if one.rate is not None]
+
+    def of_each(name: str) -> list[Any]:
+        return [getattr(one, name) for one in standings]
+
+    values: dict[str, Any] = {
+        **{name: sum(of_each(name)) for name in _ADDED},
+        **{name: next(filter(None, of_each(name)), "") for name in _FIRST},
+        **{name: _earliest(of_each(name)) for name in _EARLIEST},
+        **{name: max(of_each(name)) for name in _LATEST},
+    }
     return Standing(
-        now=max(one.now for one in standings),
         totals=totals,
         process=_process([one.process for one in standings], workers),
         job=job,
-        commit_interval=max(one.commit_interval for one in standings),
-        max_queued=sum(one.max_queued for one in standings),
         steered_by=steered.steered_by,
         steered_at=steered.steered_at,
         first_lease=oldest.first_lease,
         first_url=oldest.first_url,
-        next_wake=_earliest(one.next_wake for one in standings),
-        closed_until=min((one.closed_until for one in standings), default=0.0),
-        closed=sum(one.closed for one in standings),
-        for_robots=sum(one.for_robots for one in standings),
-        for_retry=sum(one.for_retry for one in standings),
-        failure=next((one.failure for one in standings if one.failure), ""),
-        next_due=_earliest(one.next_due for one in standings),
+        closed_until=min(of_each("closed_until"), default=0.0),
         over_budget=bool(inactive) and all(one.over_budget for one in inactive),
-        held=sum(one.held for one in standings),
-        held_future=sum(one.held_future for one in standings),
-        retired_by_name=sum(one.retired_by_name for one in standings),
         rate=sum(rates) if rates else None,
         limit=limit,
         unanswered=unanswered,
+        **values,
     )
 
 
-def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the effects of an adjustment, or of its dry run, on partitions.
-
-    `replaced` and the `promised` of a dry run are those of the first: they are the same in all.
-    """
-    found = _merged_survey(effects)
-    for name in ("by_next_uri", "quotas"):
-        if any(name in one for one in effects):
-            found[name] = any(one.get(name) for one in effects)
-    for name in ("retired", "revived", "eligible", "ineligible"):
-        if any(name in one for one in effects):
-            found[name] = [key for one in effects for key in one.get(name, ())][:_NAMED]
-    for name in _SUMS:
-        if any(name in one for one in effects):
-            found[name] = sum(one.get(name) or 0 for one in effects)
-    if until := [one["held_until"] for one in effects if one.get("held_until")]:
-        found["held_until"] = min(until)
-    if any("ceiling" in one for one in effects):
-        found["ceiling"] = _ceiling(one.get("ceiling", 0) for one in effects)
-    others = [one["others"] for one in effects if one.get("others")]
-    if others:
-        found["others"] = {"queues": sum(one["queues"] for one in others)} | {
-            when: _spend([one[when] for one in others]) for when in ("before", "after")
+def _sums(found: Sequence[Any]) -> Any:
+    """Return the sum of figures, None if one is not known; of mappings, the sum of each figure."""
+    if None in found:
+        return None
+    if isinstance(found[0], Mapping):
+        return {
+            name: _sums([one[name] for one in found if name in one])
+            for name in dict.fromkeys(chain.from_iterable(found))
         }
-    if lifted := [one["eligible_spend"] for one in effects if one.get("eligible_spend")]:
-        found["eligible_spend"] = _spend(lifted)
-    if then := [one["then"] for one in effects if one.get("then")]:
-        found["then"] = {name: value for name, value in added(then).items() if name != "retired_upto"}
-    for name in ("replaced", "withdrawn", "scope_unknown", "promised", "warnings"):
-        if first := next((one[name] for one in effects if one.get(name)), None):
-            found[name] = first
-    return found
+    return sum(found)
 
 
-def _spend(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "uris": sum(one["uris"] for one in parts),
-        "spend": sum(one["spend"] for one in parts),
-        "ceiling": _ceiling(one["ceiling"] for one in parts),
+def _told(found: Sequence[Any]) -> Any:
+    """Return the first that tells something."""
+    return next(filter(None, found), found[0])
+
+
+def _named(found: Sequence[Any]) -> Any:
+    """Return all keys of queues, or how many there are if an effect has no more than their number."""
+    return [*chain.from_iterable(found)][:_NAMED] if isinstance(found[0], list) else _usual(found)
+
+
+def _usual(found: Sequence[Any]) -> Any:
+    """Return the sum of numbers, the first of others."""
+    are_numbers = all(isinstance(one, int | None) and not isinstance(one, bool) for one in found)
+    return _sums(found) if are_numbers else found[0]
+
+
+_RULES: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
+    "first": lambda found: [*chain.from_iterable(found)][:_URIS],
+    "held_until": lambda found: min(filter(None, found), default=0.0),
+    "as_of": min,
+    "kept": lambda found: {"bytes": sum(one["bytes"] for one in found if one)},
+    **dict.fromkeys(("by_next_uri", "quotas"), any),
+    **dict.fromkeys(("queues", "changed", "of_queues", "retired", "revived", "eligible", "ineligible"), _named),
+    **dict.fromkeys(("others", "eligible_spend", "then", "states", "reasons"), _sums),
+    **dict.fromkeys(("promised", "replaced", "withdrawn", "scope_unknown", "warnings"), _told),
+}
+"""The rules by which parts of effects are merged that are not merged as usual."""
+_OF_ONE: Final = ("inverse", "retired_upto")
+"""Parts of effects that mean something in their partition alone."""
+
+
+def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Merge the effects of a command, or of its dry run, on partitions to that on the crawl."""
+    found = {
+        name: _RULES.get(name, _usual)([one[name] for one in effects if name in one])
+        for name in dict.fromkeys(chain.from_iterable(effects))
+        if name not in _OF_ONE
     }
+    found.get("then", {}).pop("retired_upto", None)
+    if "matched" in found:
+        found |= _merged_survey(effects)
+    if "states" in found:
+        del found["queues"][NAMED_QUEUES:]
+    return found | _merged_states(effects)
 
 
 def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Merge the matched queues; values that are the same in all are taken from partitions with such queues."""
-    matched, changed = ([one.get(name) for one in effects] for name in ("matched", "changed"))
     telling = [one for one in effects if one.get("matched")] or list(effects)
     groups: Counter[str] = Counter()
     for one in effects:
@@ -181,8 +193,6 @@ def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     listed = groups.most_common(_GROUPS)
     unknown = [set(one.get("unknown", ())) for one in effects]
     return {
-        "matched": None if None in matched else sum(count or 0 for count in matched),
-        "changed": None if None in changed else sum(count or 0 for count in changed),
         "groups": [
             dict(zip(("before", "after"), json.loads(values), strict=True)) | {"queues": count}
             for values, count in listed
@@ -190,7 +200,6 @@ def _merged_survey(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "ungrouped": sum(one.get("ungrouped", 0) for one in effects)
         + groups.total() - sum(count for _, count in listed),
         **{when: _same([one.get(when, {}) for one in telling]) for when in ("before", "after")},
-        "as_of": min((one.get("as_of", 0.0) for one in effects), default=0.0),
         "unknown": sorted(set.intersection(*unknown)) if unknown else [],
     }  # fmt: skip
 
@@ -214,15 +223,7 @@ def merged_audit(entries: Mapping[int, Iterable[AuditRow]]) -> list[AuditRow]:
     return sorted(rows, key=lambda row: row.entry.when)
 
 
-def added(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the sums of the figures of effects."""
-    total: Counter[str] = Counter()
-    for effect in effects:
-        total.update({name: value for name, value in effect.items() if isinstance(value, int)})
-    return dict(total)
-
-
-def merged_states(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _merged_states(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the states before and after of effects on the state of the crawl; of others, nothing.
 
     Partitions may be in different ones.
@@ -234,48 +235,6 @@ def merged_states(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {when: found[0][when] | {"state": " or ".join(names)} for when, names in states.items()}
 
 
-def merged_undo(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the effects of an undo, or of its dry run, on partitions.
-
-    Of one about the state of the crawl, `before` and `after` are those of the first partition.
-    """
-    found = dict(effects[0])
-    if "revived_count" in found or "reconsidered_count" in found:
-        return found | merged_effect(effects)
-    for name, value in ChainMap(*map(dict, effects)).items():  # `later` is in those alone that have some
-        if isinstance(value, int) and not isinstance(value, bool):
-            found[name] = sum(int(one.get(name) or 0) for one in effects)
-        elif isinstance(value, list) and name in ("queues", "changed"):
-            found[name] = [each for one in effects for each in one.get(name, ())][:_NAMED]
-    return found
-
-
-def merged_selected(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the effects of a command on selected queues, or of its dry run, on partitions."""
-    states: Counter[str] = Counter()
-    for one in effects:
-        states.update(one["states"])
-    named = [key for one in effects for key in one["queues"]][:NAMED_QUEUES]
-    return added(effects) | {"states": dict(states), "queues": named}
-
-
-def merged_result(command: str, effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the effects of a command on partitions as that on the crawl."""
-    if command in ("adjust", "withdraw"):
-        return merged_effect(effects)
-    if "states" in effects[0]:
-        return merged_selected(effects)
-    if command == "schedule":
-        tally = Tally()
-        for one in effects:
-            tally.add(Tally(**one))
-        return msgspec.structs.asdict(tally)
-    if command in ("delete", "forget", "replay", "drop"):
-        first = [url for one in effects for url in one.get("first", ())]
-        return added(effects) | ({"first": first[:_FIRST]} if first else {})
-    return merged_undo(effects) | merged_states(effects)
-
-
 def merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
     """Merge the entries of one command into one of the earliest time, with a refusal if any has one."""
     entry = next((one for one in entries if one.error), entries[0])
@@ -285,11 +244,7 @@ def merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
     args = entry.args
     if isinstance(args.get("ids"), list):
         args = args | {"ids": [number for one in entries for number in one.args.get("ids") or ()][:_NAMED]}
-    effect = merged_result(entry.command, [one.effect for one in entries])
-    effect.pop("kept", None)
-    if kept := sum(one.effect["kept"]["bytes"] for one in entries if one.effect.get("kept")):
-        effect["kept"] = {"bytes": kept}
-    return msgspec.structs.replace(entry, args=args, effect=effect)
+    return msgspec.structs.replace(entry, args=args, effect=merged_effect([one.effect for one in entries]))
 
 
 def merged_adjustments(found: Mapping[int, Iterable[AdjustmentRow]]) -> list[AdjustmentRow]:

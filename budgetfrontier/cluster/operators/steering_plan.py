@@ -35,18 +35,18 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
     """Return the effect that a command would have on the crawl. Raises FrontierError if it would be refused."""
     if op in ENDING:
         states, _ = undoable(owners, op, read_name(str(args["id"])), force=bool(args.get("force")))
-        return merging.merged_result(op, states)
+        return merging.merged_effect(states)
     if op not in ("schedule", "delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
     args = _as_asked(owners, op, args)
     if (error := refusal(op, args)) is not None:
         raise error
     if (parts := _parts(owners, args)) is not None:
-        return merging.merged_result(op, _dry_runs_of_parts(owners, op, args, parts))
+        return merging.merged_effect(_dry_runs_of_parts(owners, op, args, parts))
     found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=args)
     if not found:
         raise ConnectionLost(owners.without_owner(owners.missing))
-    return merging.merged_result(op, [*found.values()])
+    return merging.merged_effect([*found.values()])
 
 
 def _dry_runs_of_parts(
