@@ -117,7 +117,7 @@ class Owner:
     def turn(self) -> bool:
         """Read what is new in the log, apply it, and append the changes; return whether anything happened."""
         one = self.partition
-        first = one.next_offset if one.wanted is None else one.wanted
+        first = one._current.position if one.wanted is None else one.wanted
         one.wanted = None
         batch = self.log.entries[first:]
         if batch:

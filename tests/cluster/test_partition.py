@@ -416,13 +416,13 @@ def test_offsets_may_be_left_out_where_the_log_has_lost_nothing(owner: Owner, tm
     epoch = later[0].offset
     assert epoch == 0
     with closing(PartitionCopy(tmp_path / "two", CRAWL, 0, PARTITIONS)) as two:
-        two.apply(later[:1], begins=0)
-        for begins in (None, 2):
+        two.apply(later[:1], begins=lambda: 0)
+        for begins in (lambda: None, lambda: 2):
             with pytest.raises(
                 LogGap, match=r"needs the entries from offset 1 on, and the first that .* still has is 4"
             ):
                 two.apply(later[1:], begins=begins)
-        two.apply(later[1:], begins=1)
+        two.apply(later[1:], begins=lambda: 1)
         assert two.reading.position == later[-1].offset + 1
         assert two.reading.void == 0
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from budgetfrontier.bus.interface import Received
@@ -10,6 +11,9 @@ from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import BadEntry, Changed, Changes, Claimed, Request
 from budgetfrontier.cluster.log.state import LogPlace
 from budgetfrontier.errors import FrontierError
+
+Begins = Callable[[], int | None]
+"""Returns the offset from which on a log has all its entries; None if it leaves out no offsets (`Bus.begins`)."""
 
 
 class LogGap(FrontierError):
@@ -61,16 +65,17 @@ class LogReading:
         """Return a reading that goes on from where this one `begins`."""
         return LogReading(self.place, position=self.begins, epoch=self.epoch)
 
-    def read(self, batch: Sequence[Received], begins: int | None = None) -> Iterator[ReadEntry]:
+    def read(self, batch: Sequence[Received], begins: Begins = lambda: None) -> Iterator[ReadEntry]:
         """Yield what counts of the next entries, after each of which it may be ended; `position` is behind it.
 
-        Offsets may be left out, as those of a transaction's control records are, if the log has all entries from
-        `begins` on. Raises LogGap if entries are missing, or the log has begun again, and NewerEntry.
+        Offsets may be left out, as those of a transaction's control records are, where the log has all its entries.
+        Raises LogGap if entries are missing, or the log has begun again, and NewerEntry.
         """
         if batch and batch[0].offset < self.position:
             raise LogGap(self._begun_again(batch[0].offset))
+        begins = cache(begins)
         for _, offset, data, _ in batch:
-            if offset > self.position and (begins is None or begins > self.position):
+            if offset > self.position and ((first := begins()) is None or first > self.position):
                 raise LogGap(gap(self.place, self.position, offset))
             try:
                 body = entries.decode(data, crawl=self.place.crawl)

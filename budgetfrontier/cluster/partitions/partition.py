@@ -29,7 +29,7 @@ from budgetfrontier.cluster.log.entries import (
     SliceRecalled,
     Steered,
 )
-from budgetfrontier.cluster.log.log_reading import LogReading, OwnerChanges, ReadEntry
+from budgetfrontier.cluster.log.log_reading import Begins, LogReading, OwnerChanges, ReadEntry
 from budgetfrontier.cluster.log.partition_clock import PartitionClock
 from budgetfrontier.cluster.log.state import FRONTIER, LogPlace
 from budgetfrontier.cluster.partitions.fixed_settings import in_partition, refusal
@@ -152,9 +152,9 @@ class Partition:
         return self._reading.position
 
     @property
-    def next_offset(self) -> int:
-        """The offset of the entry that `read` takes next."""
-        return (self._ahead if self._is_ahead else self._reading).position
+    def _current(self) -> LogReading:
+        """The reading with which `read` goes on."""
+        return self._ahead if self._is_ahead else self._reading
 
     def heard(self, partition: int) -> tuple[int, int]:
         """Return the origin of the last message that has come from a partition; (-1, 0): none has."""
@@ -212,12 +212,12 @@ class Partition:
 
     # -- the log
 
-    def read(self, batch: Sequence[Received], begins: int | None = None) -> None:
+    def read(self, batch: Sequence[Received], begins: Begins = lambda: None) -> None:
         """Take entries of the log. Raises Overtaken, LogGap and NewerEntry."""
         if self.wanted is not None:
             return  # of before the seek
         self._clock.observe(batch[-1].time)
-        for entry in (self._ahead if self._is_ahead else self._reading).read(batch, begins):
+        for entry in self._current.read(batch, begins):
             if isinstance(entry.body, Claimed):
                 if entry.offset > self.epoch:
                     raise Overtaken(f"partition {self.number} was claimed by {entry.body.worker}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.entries import Claimed
-from budgetfrontier.cluster.log.log_reading import LogReading, OwnerChanges
+from budgetfrontier.cluster.log.log_reading import Begins, LogReading, OwnerChanges
 from budgetfrontier.cluster.log.state import FRONTIER, LogPlace
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys, meta, table_changes
@@ -57,7 +57,7 @@ class PartitionCopy:
         """The place in the log as of the last changes that say one."""
         return self._stored_place() or self.reading.place
 
-    def apply(self, batch: Sequence[Received], *, begins: int | None = None) -> int | None:
+    def apply(self, batch: Sequence[Received], *, begins: Begins = lambda: None) -> int | None:
         """Write the changes in entries; return the offset of the own claim, and read no further than that.
 
         Raises LogGap if entries are missing (`LogReading.read`), NewerEntry and NewerChanges.

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -302,7 +303,7 @@ class ClusterWorker:
         try:
             if owner is not None:
                 with self._damage(owner):
-                    owner.read(batch, self._begins(number, batch, owner.next_offset))
+                    owner.read(batch, partial(self._bus.begins, self._stream, number))
             elif copy is not None:
                 with self._damage(copy):
                     self._read_copy(copy, batch)
@@ -317,8 +318,7 @@ class ClusterWorker:
     def _read_copy(self, copy: PartitionCopy, batch: list[Received]) -> None:
         """Write the changes of entries; own the partition once this worker's claim was read."""
         number = copy.number
-        begins = self._begins(number, batch, copy.reading.position)
-        epoch = copy.apply(batch, begins=begins)
+        epoch = copy.apply(batch, begins=partial(self._bus.begins, self._stream, number))
         if epoch is None:
             return
         place = copy.place
@@ -331,12 +331,6 @@ class ClusterWorker:
         self._owned[number] = Partition(
             copy.folder, place, epoch, self.settings, PartitionClock(stamp), suffix_list=self._suffix_list
         )
-
-    def _begins(self, number: int, batch: list[Received], position: int) -> int | None:
-        """Return from where on the log has all its entries, if some seem to be missing."""
-        if batch[-1].offset + 1 - position == len(batch):
-            return None
-        return self._bus.begins(self._stream, number)
 
     def _step(self, consumer: AdoptingConsumer, owner: Partition) -> None:
         """Let a partition apply what it may, append what has changed, and read its log where it has to."""
