@@ -107,9 +107,10 @@ def statuses_by(
     limit: int | None,
 ) -> dict[str, Statuses]:
     """Return the answers for each of several statuses, from one pass: their rows differ. O(queues)."""
-    sums, number = [0] * len(CLASSES), 0
+    ok = moved = refused = failed = silent = number = 0
     most = MOST if limit is None else min(limit, MOST)
     found: dict[str, list[tuple[int, int, QueueAnswers, int]]] = {status: [] for status in choices}
+    counted_as = [(StatusChoice(status).count, status in CLASSES[:2], first) for status, first in found.items()]
     kinds: dict[str, list[int]] = {}
     charges, unreported = _charges(view, test), 0
     for key, value in view.items(keys.ANSWERS):
@@ -117,13 +118,17 @@ def statuses_by(
         if test is not None and not test(view.queue_by_id(queue_id)):
             continue
         number += 1
-        rest = max(charges.pop(queue_id, 0) - sum(row.classes), 0)
+        one, two, three, four, five = row.classes
+        rest = max(charges.pop(queue_id, 0) - (one + two + three + four + five), 0)
         unreported += rest
-        sums = [total + count for total, count in zip(sums, row.classes, strict=True)]
+        ok, moved, refused, failed, silent = ok + one, moved + two, refused + three, failed + four, silent + five
+        without_errors = not (three or four or five or row.kinds)
         for kind, attempts in row.kinds.items():
             _add(kinds, kind, attempts, queue_id)
-        for status, first in found.items():
-            if count := StatusChoice(status).count(row):
+        for count_of, is_no_error, first in counted_as:
+            if without_errors and not is_no_error:
+                continue
+            if count := count_of(row):
                 first.append((-count, queue_id, row, rest))
                 if len(first) > 4 * most + 1000:
                     first[:] = nsmallest(most, first, key=lambda one: one[:2])
@@ -134,7 +139,12 @@ def statuses_by(
     ]
     return {
         status: Statuses(
-            *(sums, number + len(charges), _rows(view, StatusChoice(status), first, most), named),
+            *(
+                [ok, moved, refused, failed, silent],
+                number + len(charges),
+                _rows(view, StatusChoice(status), first, most),
+                named,
+            ),
             unreported=unreported + sum(charges.values()),
         )
         for status, first in found.items()
@@ -151,7 +161,9 @@ def _charges(view: View, test: Callable[[QueueRecord], bool] | None) -> dict[int
     ended += counters.failed + counters.retried + counters.given_up
     if ended <= sum(getattr(counters, name) for name in ANSWERS):
         return {}
-    return {queue.id: queue.charges for queue in view.stored_queues() if queue.charges and (not test or test(queue))}
+    if test is None:
+        return {queue.id: queue.charges for queue in view.compact_queues() if queue.charges}
+    return {queue.id: queue.charges for queue in view.stored_queues() if queue.charges and test(queue)}
 
 
 def _rows(

@@ -17,6 +17,8 @@ from budgetfrontier.tools.console.scan_process import Scan, ScanLine
 
 EVERY = 60.0
 """Seconds between the beginnings of two scans, at least."""
+FRESH = 2 * EVERY
+"""Seconds for which a scan stands for what it takes a pass over all queues to know."""
 _decode = msgspec.json.Decoder(ScanLine).decode
 _LINE = 1 << 24  # bytes of a line of the process
 
@@ -28,6 +30,11 @@ class Scanned:
         self.when = scan.when
         self.scan = scan
         self.columns = columns
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is as recent as one for which nobody has waited, also while the next one runs."""
+        return 0 <= time.time() - self.when < FRESH
 
 
 class Scans:

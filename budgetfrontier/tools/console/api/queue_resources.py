@@ -14,7 +14,7 @@ from budgetfrontier.reports.explanation import Outlook
 from budgetfrontier.reports.lease_rows import lease_rows
 from budgetfrontier.reports.operators import NoSuchQueue, Selection
 from budgetfrontier.reports.seed_fates import SeedStatus
-from budgetfrontier.reports.status_tables import Statuses, status_named
+from budgetfrontier.reports.status_tables import CHOICES, Statuses, status_named
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage.group_listing import GroupRow
@@ -37,6 +37,7 @@ from budgetfrontier.tools.console.pages import seeds as seeds_page
 from budgetfrontier.tools.console.pages import traps as traps_page
 from budgetfrontier.tools.console.query import BadRequest, NotThere, Query
 from budgetfrontier.tools.console.rendering import as_sentence
+from budgetfrontier.tools.console.scan_process import ANSWERING
 
 
 class QueueItem(msgspec.Struct, kw_only=True):
@@ -205,6 +206,15 @@ class StatusesParameters(LimitParameters, forbid_unknown_fields=True, kw_only=Tr
     ] = ""
 
 
+class StatusesItem(Statuses, kw_only=True):
+    """The answers of the queues that were asked for: their sums, the first rows and kinds, and how many have any.
+
+    `as_of` is the time of the scan of all queues that they are from, null if they are as of the last commit.
+    """
+
+    as_of: float | None = None
+
+
 class LeasesParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
     """The parameters of the leases."""
 
@@ -364,14 +374,22 @@ def traps(job: ConsoleJob, parameters: ListingParameters) -> Listing[Suspect]:
     return Listing(rows=found["rows"], next=next_of(found), as_of=found["as_of"], note=found["missing"])
 
 
-def statuses(job: ConsoleJob, p: StatusesParameters) -> Statuses:
-    """Return the answers of hosts, and the kinds of errors. O(queues)."""
+def statuses(job: ConsoleJob, p: StatusesParameters) -> StatusesItem:
+    """Return the answers of hosts, and the kinds of errors, from the latest scan if that is fresh, else O(queues)."""
     try:
         status = status_named(p.status)
     except ValueError as error:
         raise BadRequest(f"status: {error}") from None
+    scanned = job.scanned() if job.is_folder and not p.match and status in CHOICES and p.limit <= ANSWERING else None
+    if scanned is not None and scanned.is_fresh:
+        found = scanned.scan.answers[status]
+        return StatusesItem(
+            found.classes, found.queues, found.rows[: p.limit], found.kinds[: p.limit], found.unreported,
+            as_of=scanned.when,
+        )  # fmt: skip
     selection = Selection(match=p.match or None)
-    return job.look(lambda operator: operator.statuses(selection, status=status, limit=p.limit))
+    found = job.look(lambda operator: operator.statuses(selection, status=status, limit=p.limit))
+    return StatusesItem(found.classes, found.queues, found.rows, found.kinds, found.unreported)
 
 
 def leases(job: ConsoleJob, parameters: LeasesParameters) -> Listing[LeaseItem]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from budgetfrontier.core.model import Run
 from budgetfrontier.reports.crawl_comparison import Comparison
-from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.storage.group_listing import GroupsListed
@@ -53,7 +52,7 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/statuses", "the answers of hosts, those with most errors first, and the kinds of errors",
-        queues.StatusesParameters, Statuses, queues.statuses,
+        queues.StatusesParameters, queues.StatusesItem, queues.statuses,
     ),
     ApiResource(
         "GET", f"{JOB}/leases", "the URIs that are out, the oldest first",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -18,12 +19,14 @@ from budgetfrontier.reports.crawl_comparison import Comparison
 from budgetfrontier.reports.kinds import KINDS
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.rules.alert_conditions import RaisedAlert
+from budgetfrontier.tools.console import scan_schedule
 from budgetfrontier.tools.console.api import MOST_ROWS, PREFIX, ApiResource, Listing
 from budgetfrontier.tools.console.api.crawl_resources import AuditItem
 from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.job_operator import JobOperator
+from tests.forked import begin_forked
 from tests.tools.console.conftest import SETTINGS, TOKEN, Client, get, visit
 
 READING = [one for one in RESOURCES if one.method == "GET" and "{task}" not in one.path]
@@ -140,6 +143,34 @@ def test_rows_to_which_no_cursor_leads_are_in_the_note(job: Path) -> None:
     assert len(few["rows"]) == 1 + 1 and "more queues that will retire again than `limit`" in few["note"]
     assert "more seeds that were never scheduled than `limit`" in seeds["note"]
     assert sum(row["again"] for row in all_of_them["rows"]) > 1 and not all_of_them["note"] and not all_seeds["note"]
+
+
+def test_statuses_are_those_of_a_fresh_scan_and_of_the_last_commit_without_one(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [f"statuses?limit={limit}{more}" for limit, more in ((1, ""), (2, ""), (101, ""), (1, "&match=dead.test"))]
+
+    async def act(client: Client, console: Console) -> list[list[Any]]:
+        async def answers() -> list[Any]:
+            found = []
+            for path in paths:
+                async with client.get(f"{PREFIX}/jobs/job/{path}") as answer:
+                    found.append(await answer.json())
+            return found
+
+        first = await answers()
+        while console.jobs[0].scans.latest is None:
+            await asyncio.sleep(0.05)
+        scanned = await answers()
+        monkeypatch.setattr(scan_schedule, "FRESH", 0.0)
+        return [first, scanned, await answers()]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
+    first, scanned, later = visit(job, act)
+    assert [one.pop("as_of") is None for one in first] == [True] * 4 and first[0]["kinds"]
+    assert [one.pop("as_of") is None for one in scanned] == [False, False, True, True]
+    assert [one.pop("as_of") is None for one in later] == [True] * 4
+    assert first == scanned == later
 
 
 def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
