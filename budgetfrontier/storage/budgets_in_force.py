@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from math import inf
 
 from budgetfrontier.core.model import CrawlUri, QueueRecord
@@ -10,9 +11,10 @@ from budgetfrontier.rules.budgets import must_retire, total_of
 from budgetfrontier.settings import sheets, windows
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
+from budgetfrontier.storage import keys
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
 from budgetfrontier.storage.records import expanded
-from budgetfrontier.storage.uri_values import expand
+from budgetfrontier.storage.uri_values import decode_uri, expand
 from budgetfrontier.storage.view import View
 
 _OF_BUDGETS = frozenset(("queue_total_budget", "retire_when", "balance_replenish_amount"))
@@ -111,15 +113,18 @@ class PricesOf:
     """
 
     def __init__(self, view: View, in_scope: Callable[[CrawlUri], bool] | None = None) -> None:
-        self._view = view
         self._in_scope = in_scope
+        self._cursor = view.txn.cursor(view.db[keys.PENDING])
 
-    def __call__(self, queue: QueueRecord) -> list[Price]:
-        """Return the prices of a queue's URIs."""
-        in_scope = self._in_scope
+    def __call__(self, queue: QueueRecord) -> Iterator[Price]:
+        """Return the prices of a queue's URIs, which are read as they are taken, until the next call."""
+        number, cursor, in_scope = min(queue.queued, _PRICED), self._cursor, self._in_scope
+        if not number or not cursor.set_range(keys.u32.pack(queue.id)):
+            return iter(())
         if in_scope is None:
-            return [(cost, True) for cost in self._view.costs(queue, _PRICED)]
-        return [(one.cost, in_scope(one.uri)) for one in self._view.pending(queue, _PRICED)]
+            return ((keys.cost_of(key), True) for key in islice(cursor.iternext(values=False), number))
+        name, found = queue.queue, islice(cursor.iternext(), number)
+        return ((keys.cost_of(key), in_scope(decode_uri(value, name))) for key, value in found)
 
 
 def affordable(prices: Iterable[Price], queue: QueueRecord, total: int, *, reached: bool) -> tuple[int, int, int]:

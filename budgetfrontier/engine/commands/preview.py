@@ -6,6 +6,7 @@ A preview changes nothing, and takes any view: that of the engine, or that of a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import tee
 from math import inf
 from typing import Any
 
@@ -157,8 +158,8 @@ def preview(
     Queues that a precedence floor makes INELIGIBLE, or no more (`eligible`), are neither: they are counted apart.
 
     `in_scope` returns whether the crawl would fetch a URI; otherwise it is disregarded, and costs nothing. As of the
-    view. O(queues), about 5 us each, and the pending URIs of queues with changed budgets; O(named and RETIRED queues)
-    if named.
+    view. O(queues), about 5 us each, and the pending URIs that those with changed budgets would hand out, 1 us each;
+    O(named and RETIRED queues) if named.
     """
     groups, values, limits = ValueCounts(change.names), change.values(), change.limits()
     sides = [_Side(view, *side) for side in zip((change.before, change.after), change.groupings, strict=True)]
@@ -194,11 +195,15 @@ def preview(
                 (reviving if kind == "revived" else lifted).add(queue, prices(queue), will)
         elif was != will and queue.state is not RETIRED and not held:
             changed += 1
-            held_uris = prices(queue)
-            if not (was_out or was[_STOPPED]):
-                before.add(queue, held_uris, was)
-            if not (is_out or will[_STOPPED]):
-                after.add(queue, held_uris, will)
+            spends_before, spends_after = not (was_out or was[_STOPPED]), not (is_out or will[_STOPPED])
+            if spends_before and spends_after:
+                then, now_on = tee(prices(queue))
+                before.add(queue, then, was)
+                after.add(queue, now_on, will)
+            elif spends_before:
+                before.add(queue, prices(queue), was)
+            elif spends_after:
+                after.add(queue, prices(queue), will)
         still = queue.queued > 0 and is_out and not held and (was_out or queue.state is RETIRED)
         counts["still_over"] += matched and still
         opens = 0.0

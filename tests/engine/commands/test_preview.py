@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.engine.commands import adjustment, survey
-from budgetfrontier.settings.overrides import Effective
-from tests.support import crawl, memory, one, pages, state
+from budgetfrontier.engine.commands.preview import preview
+from budgetfrontier.settings.overrides import Effective, Override
+from tests.support import START, crawl, kernel, memory, one, pages, state
 
 TRAPS = [{"match": "regex:/trap", "set": {"queue_total_budget": 5}}]
 
@@ -230,3 +231,20 @@ def test_retired_queues_at_the_floor_do_not_revive() -> None:
         assert state(f, "a") == "INELIGIBLE"
         told = f.adjust(match="*", precedence=19, dry_run=True)
         assert (told.revived_count, told.eligible, told.others["queues"]) == (0, ["a.test"], 0)
+
+
+@pytest.mark.parametrize(("budget", "looked_at"), [(10, 11), (1000, 60)])
+def test_no_more_uris_are_looked_at_than_a_queue_would_hand_out(budget: int, looked_at: int) -> None:
+    seen = list[str]()
+
+    def in_scope(uri: CrawlUri) -> bool:
+        seen.append(uri.url)
+        return True
+
+    with memory(queue_total_budget=5) as f:
+        f.schedule_many(pages("A", 60))
+        view = kernel(f).tables.flushed()
+        change = survey.appended(view, Override("queue:a.test", {"queue_total_budget": budget}))
+        found = preview(view, change, now=START, in_scope=in_scope)
+    assert (found["others"]["before"]["uris"], found["others"]["after"]["uris"]) == (6, looked_at)
+    assert len(seen) == len(set(seen)) <= looked_at + 1, "and the one at which the budget ends"
