@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from budgetfrontier import CrawlUri
-from budgetfrontier.cluster.operators import cluster_operator
 from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators.inspection import MOST_ROWS, RowPage
 from budgetfrontier.rules.seeds import SeedFate, SeedOrigin
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.seed_list import ListedSeed, SeedRow
@@ -43,12 +43,13 @@ class Partitions:
             return {}
         if look == "unlisted":
             return {number: [url for url in named["urls"] if "never" in url]}
+        last = min(named["after"] + MOST_ROWS, self._left)
         rows = [
             ListedSeed(at, SeedRow(f"http://h{number}.test/{at}", "", SeedOrigin.SCHEDULED, fate=SeedFate.SUCCEEDED))
-            for at in range(named["after"] + 1, min(named["after"] + named["count"], self._left) + 1)
+            for at in range(named["after"] + 1, last + 1)
         ]
         self.given_out += len(rows)
-        return {number: rows}
+        return {number: RowPage(rows, last if rows else None)}
 
 
 def test_seeds_of_partitions_are_read_as_they_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,10 +59,10 @@ def test_seeds_of_partitions_are_read_as_they_are_printed(capsys: pytest.Capture
     operator = ClusterOperator(cast(CrawlOwners, partitions))
     made = report_kinds._seeds(args, operator)
     first = next(iter(made.rows))
-    assert first[2] == "http://h0.test/1" and partitions.given_out <= 2 * cluster_operator.SEEDS
+    assert first[2] == "http://h0.test/1" and partitions.given_out <= 2 * MOST_ROWS
     report_kinds.run(args, operator)
     told = json.loads(capsys.readouterr().out)
     rows = [(row["status"], row["seed"]) for row in told["rows"]]
-    assert len(rows) == 3 * 20_000 + cluster_operator.SEEDS + 2
+    assert len(rows) == 3 * 20_000 + MOST_ROWS + 2
     assert rows[-2:] == [("NOT_REACHED", "http://h0.test/never"), ("INVALID", "nonsense")]
     assert (told["missing_partitions"], told["unknown"]) == ([3], report_kinds.AWAY)

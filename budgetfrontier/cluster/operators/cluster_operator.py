@@ -19,9 +19,8 @@ from budgetfrontier.cluster.operators.inspection import (
     MOST_BYTES,
     MOST_LISTED,
     MOST_ROWS,
-    FetchedPage,
     FoundQueue,
-    QueuePage,
+    QueueRow,
     RowPage,
 )
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
@@ -54,7 +53,6 @@ from budgetfrontier.reports.simulation_results import NO_SIMULATION
 from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.status_tables import merged as merged_statuses
 from budgetfrontier.reports.trap_list import Suspect
-from budgetfrontier.reports.work_list import Raised
 from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest
 from budgetfrontier.rules.verdict import limit_sentence
@@ -71,8 +69,6 @@ from budgetfrontier.storage.view import PendingUri
 
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
 _NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
-SEEDS = 5000
-"""Seeds that an owner is asked for at a time."""
 
 
 class PartitionRow(NamedTuple):
@@ -245,16 +241,16 @@ class ClusterOperator:
 
     def seeds(self) -> Iterator[ListedSeed]:
         """Yield the lists of seeds of the partitions."""
-        for number in range(self.owners.partitions):
-            after = 0
-            while part := self._seeds_of(number, after):
-                yield from part
-                after = part[-1].position
+        return self._pages("seeds", RowPage[ListedSeed], after=0)
 
-    def _seeds_of(self, number: int, after: int) -> list[ListedSeed]:
-        found: dict[int, list[ListedSeed]]
-        found = self.owners.ask("seeds", list[ListedSeed], of=[number], after=after, count=SEEDS)
-        return found.get(number, [])
+    def _pages(self, look: str, kind: Any, *, after: int, **named: Any) -> Iterator[Any]:
+        """Yield the rows of a look of all partitions, one after the other, page by page."""
+        for number in range(self.owners.partitions):
+            rest: int | None = after
+            while rest is not None and number not in self.missing:
+                for page in self.owners.ask(look, kind, of=[number], after=rest, **named).values():
+                    yield from page.rows
+                    rest = page.rest
 
     def unlisted(self, urls: Sequence[str]) -> set[str]:
         """Return the URLs that are in no list of seeds, without those of partitions that do not answer."""
@@ -292,9 +288,7 @@ class ClusterOperator:
 
     # -- listings
 
-    def sorted_queues(
-        self, selection: Selection, *, sort: str, reverse: bool, end: int | None
-    ) -> Iterator[tuple[QueueRecord, Raised | None]]:
+    def sorted_queues(self, selection: Selection, *, sort: str, reverse: bool, end: int | None) -> Iterator[QueueRow]:
         """Yield the selected queues, sorted; each owner sends its first `end`. Memory: these, or all selected ones."""
         if selection.group is not None:
             raise FrontierError(_NO_GROUPS)
@@ -304,37 +298,25 @@ class ClusterOperator:
         key = attrgetter(sort)
         yield from sorted(self._each_queue(selection), key=lambda row: key(row[0]), reverse=reverse)
 
-    def _each_queue(self, selection: Selection) -> Iterator[tuple[QueueRecord, Raised | None]]:
+    def _each_queue(self, selection: Selection) -> Iterator[QueueRow]:
         """Yield the selected queues, by partition, in order of creation."""
-        for number in range(self.owners.partitions):
-            after: int | None = -1
-            while after is not None and number not in self.missing:
-                found = self.owners.ask("queues", QueuePage, of=[number], selection=selection, after=after)
-                if number in found:
-                    page: QueuePage = found[number]
-                    yield from _rows(page)
-                    after = page.rest
+        return self._pages("queues", RowPage[QueueRow], after=-1, selection=selection)
 
-    def _best_queues(
-        self, selection: Selection, *, sort: str, reverse: bool, count: int
-    ) -> list[tuple[QueueRecord, Raised | None]]:
+    def _best_queues(self, selection: Selection, *, sort: str, reverse: bool, count: int) -> list[QueueRow]:
         """Return the first `count` of the selected queues, sorted by a column. Each owner sends its best ones only."""
-        rows: list[tuple[QueueRecord, Raised | None]] = []
+        rows: list[QueueRow] = []
         wanted = dict.fromkeys(range(self.owners.partitions), 0)
         while wanted:
             offset = min(wanted.values())
             numbers = [number for number, at in wanted.items() if at == offset]
-            found: dict[int, QueuePage] = self.owners.ask(
-                "best", QueuePage, of=numbers, selection=selection, sort=sort, reverse=reverse, offset=offset,
-                count=min(count - offset, MOST_ROWS),
+            found: dict[int, RowPage[QueueRow]] = self.owners.ask(
+                "best", RowPage[QueueRow], of=numbers, selection=selection, sort=sort, reverse=reverse, offset=offset,
+                count=count - offset,
             )  # fmt: skip
             for number in numbers:
-                page = found.get(number)
-                rows += [] if page is None else _rows(page)
-                if page is None or not _has_more(page, min(count - offset, MOST_ROWS)):
-                    del wanted[number]
-                else:
-                    wanted[number] = offset + len(page.queues)
+                page = found.get(number) or RowPage([])
+                rows += page.rows
+                wanted[number] = count if page.rest is None else page.rest
             wanted = {number: at for number, at in wanted.items() if at < count}
         rows.sort(key=lambda row: getattr(row[0], sort), reverse=reverse)
         return rows[:count]
@@ -424,13 +406,7 @@ class ClusterOperator:
 
     def fetched_queues(self) -> Iterator[FetchedQueue]:
         """Yield the fetches of each queue, one partition after the other."""
-        for number in range(self.owners.partitions):
-            after: int | None = -1
-            while after is not None and number not in self.missing:
-                found: dict[int, FetchedPage] = self.owners.ask("fetched", FetchedPage, of=[number], after=after)
-                if number in found:
-                    yield from found[number].rows
-                    after = found[number].rest
+        return self._pages("fetched", RowPage[FetchedQueue], after=-1)
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps in any partition, the most suspicious first."""
@@ -576,17 +552,6 @@ class ClusterOperator:
 
 def _reported(summary: PartitionSummary) -> Reported:
     return Reported(summary.report, summary.gathered)
-
-
-def _has_more(page: QueuePage, asked: int) -> bool:
-    """Return whether a partition may have more queues than a page of `asked` ones."""
-    return bool(page.queues) and (page.rest is not None or len(page.queues) == asked)
-
-
-def _rows(page: QueuePage) -> Iterator[tuple[QueueRecord, Raised | None]]:
-    if page.raised:
-        return zip(page.queues, page.raised, strict=True)
-    return ((queue, None) for queue in page.queues)
 
 
 def _with_doubt(reason: ReasonStep) -> ReasonStep:

@@ -71,12 +71,18 @@ MOST_PASSED: Final = 200_000
 _T = TypeVar("_T")
 
 
-class QueuePage(msgspec.Struct):
-    """Queues of a partition, with those that `WorkList` finds raised if asked for; the next page begins at `rest`."""
+QueueRow = tuple[QueueRecord, Raised | None]
+"""A queue, and its spend under a raised budget if `WorkList` finds it raised, and that was asked for."""
 
-    queues: list[QueueRecord]
-    raised: list[Raised]
-    rest: int | None
+
+class RowPage(msgspec.Struct, Generic[_T]):
+    """Rows of a partition."""
+
+    rows: list[_T]
+    rest: int | None = None
+    """Where the next page begins, if there is one that can be asked for."""
+    left: int = 0
+    """The number of rows that are left out."""
 
 
 class FoundQueue(msgspec.Struct):
@@ -89,20 +95,6 @@ class FoundQueue(msgspec.Struct):
     is_sure: bool = False
     """Whether that is sure: another way to write it."""
     quotas: list[QuotaUse] = []
-
-
-class FetchedPage(msgspec.Struct):
-    """Queues of a partition with their fetches; the next page begins at `rest`."""
-
-    rows: list[crawl_comparison.FetchedQueue]
-    rest: int | None
-
-
-class RowPage(msgspec.Struct, Generic[_T]):
-    """Rows of a partition, and the number of others."""
-
-    rows: list[_T]
-    left: int
 
 
 class AppliedCommand(msgspec.Struct):
@@ -136,32 +128,33 @@ def head(reader: Reader) -> Report:
         return found
 
 
-def queues(reader: Reader, selection: Selection, *, after: int = -1) -> QueuePage:
+def queues(reader: Reader, selection: Selection, *, after: int = -1) -> RowPage[QueueRow]:
     """Return selected queues in order of creation, after the one with an id; to be called again with `rest`."""
-    test, passed, last = selection.test(), 0, after
+    test, passed, last, size = selection.test(), 0, after, 0
     chosen: list[QueueRecord] = []
     with reader.view() as view:
-        budgets, size = BudgetsInForce(view), 0
+        budgets = BudgetsInForce(view)
         for queue in map(budgets.show, view.queues_after(after)):
             passed, last = passed + 1, queue.id
             if test(queue) and (not selection.over_budget or _over_budget(budgets, queue)):
                 chosen.append(queue)
                 size += _size(queue)
             if len(chosen) >= MOST_ROWS or size >= MOST_BYTES or passed >= MOST_PASSED:
-                return QueuePage(chosen, _raised(view, selection, chosen), last)
-        return QueuePage(chosen, _raised(view, selection, chosen), None)
+                return RowPage(_rows(view, selection, chosen), last)
+        return RowPage(_rows(view, selection, chosen))
 
 
-def best(reader: Reader, selection: Selection, *, sort: str, reverse: bool, offset: int, count: int) -> QueuePage:
+def best(
+    reader: Reader, selection: Selection, *, sort: str, reverse: bool, offset: int, count: int
+) -> RowPage[QueueRow]:
     """Return `count` selected queues from the `offset`-th on, sorted by a column. O(queues)."""
     end, key = offset + min(count, MOST_ROWS), attrgetter(sort)
     states = None if selection.states is None else frozenset(selection.states)
     with reader.view() as view:
         found = filter(selection.test(), reader.queues(states, over_budget=selection.over_budget))
-        sorted_ = (nlargest if reverse else nsmallest)(end, found, key=key)[offset:]
-        chosen = list(_up_to(sorted_, _size))
-        rest = offset + len(chosen) if len(chosen) < len(sorted_) or count > MOST_ROWS else None
-        return QueuePage(chosen, _raised(view, selection, chosen), rest)
+        sorted_ = (nlargest if reverse else nsmallest)(end + 1, found, key=key)[offset:]
+        chosen = list(_up_to(sorted_[: end - offset], _size))
+        return RowPage(_rows(view, selection, chosen), offset + len(chosen) if len(chosen) < len(sorted_) else None)
 
 
 def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> FoundQueue:
@@ -327,14 +320,14 @@ def leases(reader: Reader) -> RowPage[StoredLease]:
     """Return the leases that are out, at most the first MOST_BYTES."""
     found = reader.leases()
     rows = list(_up_to(found, lambda lease: len(lease.uri.url) + len(lease.uri.via or "") + 200))
-    return RowPage(rows, len(found) - len(rows))
+    return RowPage(rows, left=len(found) - len(rows))
 
 
 def dead_letters(reader: Reader) -> RowPage[DeadLetter]:
     """Return the dead letters, oldest first, at most the first MOST_BYTES."""
     found = reader.dead_letters(10 * MOST_ROWS)
     rows = list(_up_to(found, lambda letter: len(letter.uri.url) + len(letter.uri.via or "") + 300))
-    return RowPage(rows, reader.summary().dead - len(rows))
+    return RowPage(rows, left=reader.summary().dead - len(rows))
 
 
 def series(reader: Reader, *, since: float, now: float) -> list[SeriesRow]:
@@ -359,10 +352,11 @@ def runs(reader: Reader) -> list[Run]:
     return reader.runs()
 
 
-def seeds(reader: Reader, *, after: int, count: int) -> list[ListedSeed]:
-    """Return the next seeds of the partition's list behind a position. O(count)."""
+def seeds(reader: Reader, *, after: int) -> RowPage[ListedSeed]:
+    """Return the next seeds of the partition's list behind a position. O(result)."""
     with reader.view() as view:
-        return list(islice(seed_list.listed(view, after), count))
+        found = list(islice(seed_list.listed(view, after), MOST_ROWS))
+    return RowPage(found, found[-1].position if len(found) == MOST_ROWS else None)
 
 
 def unlisted(reader: Reader, *, urls: list[str]) -> list[str]:
@@ -383,11 +377,11 @@ def statuses(reader: Reader, *, selection: Selection, status: str, limit: int | 
         return statuses_(view, selection.test_or_all(), status=status, limit=limit)
 
 
-def fetched(reader: Reader, *, after: int) -> FetchedPage:
+def fetched(reader: Reader, *, after: int) -> RowPage[crawl_comparison.FetchedQueue]:
     """Return queues with their fetches, in order of creation, from the one after the id `after`. O(result)."""
     with reader.view() as view:
         found = list(islice(crawl_comparison.fetched_queues(view, after), MOST_ROWS))
-    return FetchedPage([one for _, one in found], found[-1][0] if len(found) == MOST_ROWS else None)
+    return RowPage([one for _, one in found], found[-1][0] if len(found) == MOST_ROWS else None)
 
 
 def traps(reader: Reader, *, selection: Selection, limit: int | None) -> list[Suspect]:
@@ -432,8 +426,9 @@ def _over_budget(budgets: BudgetsInForce, queue: QueueRecord) -> bool:
     return queue.state is not QueueState.EXHAUSTED and budgets.over_budget(queue)
 
 
-def _raised(view: View, selection: Selection, chosen: Iterable[QueueRecord]) -> list[Raised]:
-    return list(map(WorkList(view).raised, chosen)) if selection.raised else []
+def _rows(view: View, selection: Selection, chosen: Iterable[QueueRecord]) -> list[QueueRow]:
+    raised = WorkList(view).raised if selection.raised else lambda queue: None
+    return [(queue, raised(queue)) for queue in chosen]
 
 
 def _size(queue: QueueRecord) -> int:
