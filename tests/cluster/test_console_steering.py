@@ -399,7 +399,8 @@ def test_the_api_lists_retired_queues_and_seeds_of_partitions(console: Any) -> N
         assert sorted(row["seed"] for row in seeds) == [f"https://s{n}.test/" for n in range(3)]
         assert {row["status"] for row in seeds} == {"PENDING"} and await rows("seeds?fate=DEAD") == []
         _, text, _ = await do("/retired?match=queue:h1.test")
-        assert "Matching: 1" in text and "<b>h0.test" not in text and ">h0.test<" not in text and ">by name<" in text
+        assert "Matching: 1" in text and ">by an operator<" in text
+        assert "<b>h0.test" not in text and ">h0.test<" not in text
         _, text, _ = await do("/seeds?fate=WAITING")
         assert "https://s1.test/" in text and "seeds.csv" not in text
 
