@@ -49,7 +49,8 @@ def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     (owner.partition.folder / "snapshot").mkdir()  # what it has left
     assert taker.step({0: 1}, folders, 26.0) is None
     wait(taker)
-    assert taker.step({0: 1}, folders, 27.0) == (0, 1, None)
+    number, taken = taker.step({0: 1}, folders, 27.0) or (None, None)
+    assert taken is not None and (number, taken.position, taken.oldest, taken.error) == (0, 1, 1, None)
     assert [path.name for path in (tmp_path / "store" / "test-0000").iterdir()] == ["00000000000000000001.snapshot"]
     shutil.rmtree(tmp_path / "store")
     assert taker.step({0: 2}, folders, 327.0) is None
@@ -73,9 +74,9 @@ def test_damage_of_a_partition_is_told_and_not_stored(tmp_path: Path) -> None:
     assert taker.step({0: 2}, {0: folder}, 0.0) is None
     assert taker.step({0: 2}, {0: folder}, 600.0) is None
     wait(taker)
-    taken = taker.step({0: 2}, {0: folder}, 601.0)
-    assert taken is not None and taken.partition == 0
-    assert taken.damage is not None and "a record cannot be read" in taken.damage
+    number, taken = taker.step({0: 2}, {0: folder}, 601.0) or (None, None)
+    assert taken is not None and number == 0
+    assert taken.is_damaged and "a record cannot be read" in str(taken.error)
     assert not [*(tmp_path / "store").iterdir()]
 
 

@@ -19,9 +19,10 @@ from budgetfrontier.bus.interface import BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Claimed, Found, Told
+from budgetfrontier.cluster.snapshots.snapshot_process import Taken
 from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotStore
-from budgetfrontier.cluster.snapshots.snapshot_taking import SnapshotTaken, Taker
+from budgetfrontier.cluster.snapshots.snapshot_taking import Taker
 from budgetfrontier.cluster.workers import worker
 from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.core import protocol
@@ -158,8 +159,8 @@ def test_damage_that_a_snapshot_finds_ends_the_worker_and_the_next_one_rebuilds(
 class FindsDamage:
     """A taker of snapshots that finds damage in the first partition that a worker has."""
 
-    def step(self, positions: dict[int, int], folders: dict[int, Path], now: float) -> SnapshotTaken | None:
-        return SnapshotTaken(min(positions), 0, "damage in page 7") if positions else None
+    def step(self, positions: dict[int, int], folders: dict[int, Path], now: float) -> tuple[int, Taken] | None:
+        return (min(positions), Taken(error="damage in page 7", is_damaged=True)) if positions else None
 
     def close(self) -> None:
         pass

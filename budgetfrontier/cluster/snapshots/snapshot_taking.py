@@ -7,11 +7,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from budgetfrontier.cluster.log.state import FRONTIER
 from budgetfrontier.cluster.snapshots import snapshot_process
-from budgetfrontier.cluster.snapshots.snapshot_process import SnapshotTask
+from budgetfrontier.cluster.snapshots.snapshot_process import SnapshotTask, Taken
 from budgetfrontier.cluster.snapshots.snapshot_restore import SNAPSHOT
 from budgetfrontier.cluster.snapshots.snapshot_schedule import Schedule
 from budgetfrontier.core.units import format_size, say_duration
@@ -22,17 +22,6 @@ LONGEST: Final = 4 * 3600.0
 """Seconds after which a process that takes a snapshot is ended."""
 
 log = logging.getLogger("budgetfrontier.cluster")
-
-
-class SnapshotTaken(NamedTuple):
-    """A snapshot of a partition was taken: `oldest` is the position of the oldest one that is kept.
-
-    `damage` is what was found in the frontier instead.
-    """
-
-    partition: int
-    oldest: int
-    damage: str | None
 
 
 def clear_up(folder: Path) -> None:
@@ -56,8 +45,8 @@ class Taker:
     def __repr__(self) -> str:
         return f"<Taker of {self._crawl!r}: {self._schedule!r}>"
 
-    def step(self, positions: Mapping[int, int], folders: Mapping[int, Path], now: float) -> SnapshotTaken | None:
-        """Begin the snapshot that is due; return one that was taken meanwhile.
+    def step(self, positions: Mapping[int, int], folders: Mapping[int, Path], now: float) -> tuple[int, Taken] | None:
+        """Begin the snapshot that is due; return the partition of one that was taken meanwhile, or that found damage.
 
         `positions` are those of the partitions that this worker owns, `folders` their folders.
         """
@@ -83,12 +72,12 @@ class Taker:
         self._process = snapshot_process.begin(task)
         self._number, self._since = number, now
 
-    def _ended(self, now: float) -> SnapshotTaken | None:
+    def _ended(self, now: float) -> tuple[int, Taken] | None:
         process, self._process = self._process, None
         assert process is not None
         taken = snapshot_process.result(process)
         if taken.is_damaged:
-            return SnapshotTaken(self._number, 0, taken.error)
+            return self._number, taken
         if taken.error is not None:
             self._schedule.failed(self._number, now)
             last = self._last.get(self._number)
@@ -101,7 +90,7 @@ class Taker:
         text = f"a snapshot of partition {self._number} at {taken.position}"
         how = f"was taken in {taken.seconds:.1f} s: {format_size(taken.size)}" if taken.size else "was there"
         self._log(logging.INFO, f"{text} {how}", "snapshot_taken", position=taken.position, bytes=taken.size)
-        return SnapshotTaken(self._number, taken.oldest, None)
+        return self._number, taken
 
     def _log(self, level: int, text: str, event: str, **fields: Any) -> None:
         log.log(level, text, extra={"event": event, "partition": self._number, **fields})

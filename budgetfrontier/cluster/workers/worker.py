@@ -408,16 +408,16 @@ class ClusterWorker:
             return
         positions = {number: one.place.position for number, one in self._owned.items()}
         folders = {number: one.folder for number, one in self._owned.items()}
-        taken = self._snapshots.step(positions, folders, monotonic())
-        if taken is None or taken.partition not in self._owned:
+        number, taken = self._snapshots.step(positions, folders, monotonic()) or (-1, None)
+        if taken is None or number not in self._owned:
             return
-        if taken.damage is not None:
-            with self._damage(self._owned[taken.partition]):
-                raise CorruptFrontier(taken.damage)
-        if taken.partition in consumer.partitions:
+        if taken.is_damaged:
+            with self._damage(self._owned[number]):
+                raise CorruptFrontier(taken.error)
+        if number in consumer.partitions:
             try:
-                consumer.commit({taken.partition: taken.oldest})
-                self._delete_before(taken.partition, taken.oldest)
+                consumer.commit({number: taken.oldest})
+                self._delete_before(number, taken.oldest)
             except BusError as e:
                 log.warning("the log before a snapshot is not deleted: %s", e)
 
