@@ -104,6 +104,7 @@ class _Checker:
         self._check_urls()
         self._check_filter()
         meta.read_assignments(self._txn, self._db[keys.META])
+        meta.read_changes(self._txn, self._db[keys.META])
         self._check_audit()
         self._check_removed()
         self._check_runs()

@@ -32,13 +32,15 @@ from budgetfrontier.storage.records import (
 
 NAMES = frozenset(
     (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress",
-     b"sources", b"note", b"place", b"commands", b"filter", b"assignments", b"preloaded")
+     b"sources", b"note", b"place", b"commands", b"filter", b"assignments", b"preloaded",
+     b"changes")
 )  # fmt: skip
 """The keys of the table."""
 
 NOTE = b"note"
 PLACE = b"place"
 COMMANDS = b"commands"
+CHANGES = b"changes"
 OWNED = frozenset((NOTE, PLACE, COMMANDS))
 """The rows that belong to whoever drives the frontier: its note, the place of a partition in its log, and the commands
 of operators that were sent to it."""
@@ -173,6 +175,20 @@ def write_row(txn: keys.Txn, db: Any, name: bytes, value: bytes) -> None:
     """Store a row of the caller's, unless it is as it was."""
     if read_row(txn, db, name) != value:
         txn.put(name, value, db=db)
+
+
+def read_changes(txn: keys.Txn, db: Any) -> int:
+    """Return the number of the last changes that the tables of a partition have (`storage.table_changes`); 0: none."""
+    value = txn.get(CHANGES, db=db)
+    try:
+        return 0 if value is None else int(keys.u64.unpack(value)[0])
+    except Damage as e:
+        raise CorruptFrontier(f"the number of changes cannot be read ({e}); restore a snapshot") from None
+
+
+def write_changes(txn: keys.Txn, db: Any, number: int) -> None:
+    """Store the number of the last changes."""
+    txn.put(CHANGES, keys.u64.pack(number), db=db)
 
 
 def read_filter(txn: keys.Txn, db: Any) -> FilterRow | None:

@@ -1,63 +1,92 @@
 """The changes of rows that a transaction makes, as bytes, and their writing into the tables of a copy.
 
-Whoever applies them needs no policy, no clock and no settings: a row is put or deleted, and that is all. The last
-change of a row counts, so that a row that was written many times is there once.
+Whoever applies them needs no policy, no clock and no settings: a row is put, changed or deleted, and that is all. The
+last change of a row counts, so that a row that was written many times is there once. Changes are numbered, and applied
+once each and in order: a copy has the rows that the owner had, so that of some rows only what differs is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
+from zlib import crc32
 
 import lmdb
 import msgspec
 
-from budgetfrontier.errors import FrontierError, NewerChanges
-from budgetfrontier.storage import bloom_file, keys
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerChanges
+from budgetfrontier.storage import bloom_file, keys, meta
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import translate_error
+from budgetfrontier.storage.row_patches import Patch, patch, patched
 
 FORMAT: Final = 1
-"""The format of changes. It grows with every change that an older release would apply wrongly."""
+"""The format of changes. It grows with every change that an older release would apply wrongly, and of `keys.TABLES`."""
 
+PATCHED: Final = frozenset((keys.META, keys.QUEUES, keys.GROUPS, keys.TALLIES))
+"""Tables whose rows are changed again and again, in a few of their fields."""
+MOST_PATCHED: Final = 100
+"""Rows of a table that are patched at most in one go: whole rows compress well if there are many of them."""
 
 _FEW: Final = 8
 """Keys of a column that are written as they are."""
+_WIDEST: Final = 255
+"""Bytes of the keys of a column that is written byte by byte."""
+
+Column = bytes | list[bytes]
+"""Keys: a list, or one string of keys of the same width, byte by byte, behind the width: first the first byte of every
+key. So the bytes in which keys differ stand together, and others compress to nothing."""
 
 
 class TableChanges(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The changes of one table: rows that are deleted, and rows that are put, in the order of keys.
+    """The changes of one table: rows that are deleted, and rows that are put whole, in the order of keys.
 
-    At last the table is emptied if it was `folded`: its keys are in the next Bloom filter then. A column of keys is a
-    list, or one string of keys of the same width, byte by byte: first the first byte of every key. So the bytes in
-    which keys differ stand together, and others compress to nothing.
+    At last the table is emptied if it was `folded`: its keys are in the next Bloom filter then.
     """
 
-    table: str
+    table: int
+    """Its place in `keys.TABLES`."""
     folded: bool
-    deleted: bytes | list[bytes]
-    deleted_width: int
-    """Bytes of each key that is deleted; 0 if they differ."""
-    put: bytes | list[bytes]
-    put_width: int
+    deleted: Column
+    put: Column
     values: list[bytes]
     """The values of the keys that are put; empty if all are empty."""
 
 
+class TablePatches(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The rows of one table that are patched, in the order of keys."""
+
+    table: int
+    keys: Column
+    patches: list[Patch]
+
+
+class Numbered(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Changes with their number, from 1 on, and the CRC-32 of all values that the patches make."""
+
+    number: int
+    tables: list[TableChanges]
+    patched: list[TablePatches]
+    crc: int
+
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw]).decode
-_decode_tables: Final = msgspec.msgpack.Decoder(list[TableChanges]).decode
+_decode_numbered: Final = msgspec.msgpack.Decoder(Numbered).decode
 
 Rows = dict[bytes, bytes | None]
-"""The values of rows by their keys; None: it was deleted."""
+"""The values of rows by their keys; None: it was deleted, or was not there."""
 
 
 class Recorder:
     """Notes the changes of rows that go through the transactions it wraps, until they are taken."""
 
     def __init__(self) -> None:
-        self._names: dict[Any, str] = {}
+        self._txn: Any = None
+        self._db: keys.Tables = {}
         self._rows: dict[Any, Rows] = {}
+        self._before: dict[Any, Rows] = {}
+        """The rows of PATCHED tables that have changed, as they were when changes were taken last."""
         self._folded: set[Any] = set()
 
     def __repr__(self) -> str:
@@ -70,110 +99,170 @@ class Recorder:
 
     def wrap(self, txn: keys.Txn, db: keys.Tables) -> keys.Txn:
         """Return a transaction that notes what it changes in the tables with these handles."""
-        if not self._names:
-            self._names = {handle: name for name, handle in db.items()}
-            self._rows = {handle: {} for handle in self._names}
-        wrapped: Any = _RecordingTransaction(txn, self._rows, self._folded)
+        self._txn = txn
+        if not self._db:
+            self._db = db
+            self._rows = {db[name]: {} for name in keys.TABLES}  # in this order
+            self._before = {db[name]: {} for name in PATCHED}
+        wrapped: Any = _RecordingTransaction(txn, self._rows, self._before, self._folded)
         return wrapped  # type: ignore[no-any-return]
 
     def take(self) -> bytes | None:
-        """Return the changes since the last time; None if there are none. O(rows log rows)."""
-        changed = {handle: rows for handle, rows in self._rows.items() if rows or handle in self._folded}
-        if not changed:
+        """Return the changes since the last time, with the next number; None if there are none. O(rows log rows)."""
+        if not self.has_changes:
             return None
-        tables = [
-            _table_changes(self._names[table], rows, folded=table in self._folded) for table, rows in changed.items()
-        ]
-        for rows in changed.values():
-            rows.clear()
+        changes = Numbered(meta.read_changes(self._txn, self._db[keys.META]) + 1, [], [], 0)
+        for place, (table, rows) in enumerate(self._rows.items()):
+            folded = table in self._folded
+            if not (rows or folded):
+                continue
+            if before := self._before.get(table):
+                _patch_rows(changes, place, rows, before)
+                before.clear()
+            if rows or folded:
+                changes.tables.append(_table_changes(place, rows, folded=folded))
+                rows.clear()
         self._folded.clear()
-        return _encode((FORMAT, tables))
+        meta.write_changes(self._txn, self._db[keys.META], changes.number)
+        return _encode((FORMAT, changes))
 
 
 def apply(env: Environment, changes: bytes) -> int:
     """Write changes into the transaction of a copy; return how many rows they put or delete. O(rows log n).
 
-    All of it is checked before the first row is written. Raises NewerChanges if a newer release has made them,
-    FrontierError if they cannot be read, and CorruptFrontier if the copy is damaged. Changes that were applied before
-    may be applied again, if all that follow are.
+    All of it is checked before the first row is written. Changes that were applied before are left out: 0. Raises
+    NewerChanges if a newer release has made them, FrontierError if they cannot be read, and CorruptFrontier if the copy
+    is damaged, or has not the rows that the owner had: those before these are missing, or a row is another one.
     """
     written = 0
-    tables = _decoded(changes)
+    numbered = _decoded(changes)
     txn, db = env.txn, env.db
     try:
-        for of_table in tables:
-            cursor = txn.cursor(db[of_table.table])
-            deleted = _split(of_table.deleted, of_table.deleted_width)
+        done = meta.read_changes(txn, db[keys.META])
+        if numbered.number <= done:
+            return 0
+        if numbered.number > done + 1:
+            raise CorruptFrontier(f"{env.path} has the changes up to {done:,}, and {numbered.number:,} come next")
+        for table, rows in _patched_rows(env, numbered).items():
+            txn.cursor(db[table]).putmulti(rows)
+            written += len(rows)
+        for of_table in numbered.tables:
+            name = keys.TABLES[of_table.table]
+            cursor = txn.cursor(db[name])
+            deleted, put = _split(of_table.deleted), _split(of_table.put)
             for key in deleted:
                 if cursor.set_key(key):
                     cursor.delete()
-            put = _split(of_table.put, of_table.put_width)
             cursor.putmulti(zip(put, of_table.values or [b""] * len(put), strict=True))
             written += len(deleted) + len(put)
-            env.wrote(0, len(put) if of_table.table == keys.SEEN else 0)
+            env.wrote(0, len(put) if name == keys.SEEN else 0)
             cursor.close()
-        if any(of_table.folded for of_table in tables):
+        if any(of_table.folded for of_table in numbered.tables):
             bloom_file.fold(env)
+        meta.write_changes(txn, db[keys.META], numbered.number)
     except lmdb.Error as e:
         raise translate_error(e, env.path) from e
     env.wrote(len(changes))
     return written
 
 
-def _decoded(changes: bytes) -> list[TableChanges]:
+def _decoded(changes: bytes) -> Numbered:
+    """Return changes of which each key has a value, or a patch. Raises NewerChanges and FrontierError."""
     try:
         version, raw = _decode(changes)
         if version != FORMAT:
             raise NewerChanges(f"the changes have format {version}, and this release reads format {FORMAT} only")
-        tables = _decode_tables(raw)
-    except msgspec.DecodeError as e:
+        numbered = _decode_numbered(raw)
+        for of_table in numbered.tables:
+            name = _name(of_table.table)
+            if of_table.folded and name != keys.SEEN:
+                raise NewerChanges(f"the changes fold the table {name}, which this release never does")
+            _count(of_table.deleted)
+            put = _count(of_table.put)
+            if of_table.values and len(of_table.values) != put:
+                raise ValueError(f"{put} keys of {name}, and {len(of_table.values)} values")
+        for patches in numbered.patched:
+            name = _name(patches.table)
+            if len(patches.patches) != (number := _count(patches.keys)):
+                raise ValueError(f"{number} keys of {name}, and {len(patches.patches)} patches")
+    except (msgspec.DecodeError, ValueError) as e:
         raise FrontierError(f"these are no changes of rows: {e}") from None
-    for of_table in tables:
-        if of_table.table not in keys.TABLES:
-            raise NewerChanges(f"the changes are of a table that this release has not, {of_table.table[:100]!r}")
-        put = _count(of_table.put, of_table.put_width)
-        if of_table.folded and of_table.table != keys.SEEN:
-            raise NewerChanges(f"the changes fold the table {of_table.table}, which this release never does")
-        if of_table.values and len(of_table.values) != put:
-            raise FrontierError(f"the changes of {of_table.table} have {put} keys and {len(of_table.values)} values")
-        _count(of_table.deleted, of_table.deleted_width)
-    return tables
+    return numbered
 
 
-def _table_changes(table: str, rows: Rows, *, folded: bool) -> TableChanges:
+def _name(table: int) -> str:
+    if not 0 <= table < len(keys.TABLES):
+        raise NewerChanges(f"the changes are of a table that this release has not, number {table}")
+    return keys.TABLES[table]
+
+
+def _patched_rows(env: Environment, numbered: Numbered) -> dict[str, list[tuple[bytes, bytes]]]:
+    """Return the rows that patches make, by table. Raises CorruptFrontier if a row is not as the owner had it."""
+    made: dict[str, list[tuple[bytes, bytes]]] = {}
+    crc, name = 0, ""
+    try:
+        for of_table in numbered.patched:
+            name = keys.TABLES[of_table.table]
+            rows = made[name] = []
+            for key, change in zip(_split(of_table.keys), of_table.patches, strict=True):
+                value = patched(env.txn.get(key, db=env.db[name]) or b"", change)
+                rows.append((key, value))
+                crc = crc32(value, crc)
+    except ValueError as e:
+        raise CorruptFrontier(f"{env.path}: a row of {name} is not as changes {numbered.number:,} found it: {e}") from e
+    if crc != numbered.crc:
+        raise CorruptFrontier(f"{env.path}: rows are not as changes {numbered.number:,} found them: another checksum")
+    return made
+
+
+def _patch_rows(changes: Numbered, table: int, rows: Rows, before: Rows) -> None:
+    """Move the rows of a table that can be patched from `rows` to the changes."""
+    made: dict[bytes, Patch] = {}
+    for key in sorted(before):
+        old, new = before[key], rows.get(key)
+        if old is not None and new is not None and (change := patch(old, new)) is not None:
+            made[key] = change
+            changes.crc = crc32(new, changes.crc)
+            del rows[key]
+    if made:
+        changes.patched.append(TablePatches(table, _joined([*made]), [*made.values()]))
+
+
+def _table_changes(table: int, rows: Rows, *, folded: bool) -> TableChanges:
     ordered = sorted(rows)
     deleted = [key for key in ordered if rows[key] is None]
     put = [key for key in ordered if rows[key] is not None] if deleted else ordered
     values = [value for key in put if (value := rows[key]) is not None]
-    return TableChanges(table, folded, *_joined(deleted), *_joined(put), values if any(values) else [])
+    return TableChanges(table, folded, _joined(deleted), _joined(put), values if any(values) else [])
 
 
-def _joined(column: list[bytes]) -> tuple[bytes | list[bytes], int]:
-    """Return a column of keys byte by byte, with their width; as it is, with 0, if they are few or differ in that."""
-    if len(column) < _FEW or len(widths := {len(key) for key in column}) > 1:
-        return column, 0
+def _joined(column: list[bytes]) -> Column:
+    """Return a column of keys byte by byte, behind their width; as it is if they are few or differ in that."""
+    if len(column) < _FEW or len(widths := {len(key) for key in column}) > 1 or max(widths) > _WIDEST:
+        return column
     (width,) = widths
     rows = b"".join(column)
-    return b"".join([rows[place::width] for place in range(width)]), width
+    return b"".join([bytes((width,)), *(rows[place::width] for place in range(width))])
 
 
-def _count(column: bytes | list[bytes], width: int) -> int:
-    """Return the number of keys in a column. Raises FrontierError."""
+def _count(column: Column) -> int:
+    """Return the number of keys in a column. Raises ValueError."""
     if isinstance(column, list):
         return len(column)
-    if width <= 0 or len(column) % width:
-        raise FrontierError(f"a column of changes has {len(column)} bytes, and keys of {width}")
-    return len(column) // width
+    width = column[0] if column else 0
+    if width == 0 or (len(column) - 1) % width:
+        raise ValueError(f"a column has {len(column) - 1} bytes, and keys of {width}")
+    return (len(column) - 1) // width
 
 
-def _split(column: bytes | list[bytes], width: int) -> list[bytes]:
+def _split(column: Column) -> list[bytes]:
     """Return the keys of a column."""
     if isinstance(column, list):
         return column
-    number = len(column) // width
-    rows = bytearray(len(column))
+    width, number = column[0], _count(column)
+    rows = bytearray(len(column) - 1)
     for place in range(width):
-        rows[place::width] = column[place * number : (place + 1) * number]
+        rows[place::width] = column[1 + place * number : 1 + (place + 1) * number]
     joined = bytes(rows)
     return [joined[start : start + width] for start in range(0, len(joined), width)]
 
@@ -181,20 +270,26 @@ def _split(column: bytes | list[bytes], width: int) -> list[bytes]:
 class _RecordingTransaction:
     """A transaction of LMDB that notes the rows which it changes. Reading goes to LMDB without a detour."""
 
-    def __init__(self, txn: Any, rows: dict[Any, Rows], folded: set[Any]) -> None:
+    __slots__ = ("_before", "_folded", "_rows", "_txn", "abort", "commit", "get", "id", "stat")
+
+    def __init__(self, txn: Any, rows: dict[Any, Rows], before: dict[Any, Rows], folded: set[Any]) -> None:
         self._txn = txn
         self._rows = rows
+        self._before = before
         self._folded = folded
         self.get, self.stat, self.id = txn.get, txn.stat, txn.id
         self.commit, self.abort = txn.commit, txn.abort
 
     def cursor(self, db: Any) -> _RecordingCursor:
-        return _RecordingCursor(self._txn.cursor(db), self._rows[db])
+        return _RecordingCursor(self._txn, db, self._rows[db], self._before.get(db))
 
     def put(self, key: bytes, value: bytes, *, overwrite: bool = True, db: Any) -> bool:
+        rows, before = self._rows[db], self._before.get(db)
+        if before is not None and len(before) < MOST_PATCHED and key not in rows:
+            before[key] = self._txn.get(key, db=db)
         written: bool = self._txn.put(key, value, overwrite=overwrite, db=db)
         if written:
-            self._rows[db][key] = value
+            rows[key] = value
         return written
 
     def delete(self, key: bytes, *, db: Any) -> bool:
@@ -218,13 +313,30 @@ class _RecordingCursor:
     """A cursor of LMDB that notes the rows which it changes."""
 
     __slots__ = (
-        *("_cursor", "_rows", "_put", "set_key", "set_range", "first", "last", "next", "prev", "key", "value", "item"),
+        *(
+            "_txn",
+            "_db",
+            "_cursor",
+            "_rows",
+            "_before",
+            "_put",
+            "set_key",
+            "set_range",
+            "first",
+            "last",
+            "next",
+            "prev",
+            "key",
+            "value",
+            "item",
+        ),
         *("iternext", "iterprev", "close"),
     )
 
-    def __init__(self, cursor: Any, rows: Rows) -> None:
-        self._cursor = cursor
-        self._rows = rows
+    def __init__(self, txn: Any, db: Any, rows: Rows, before: Rows | None) -> None:
+        self._txn, self._db = txn, db
+        self._cursor = cursor = txn.cursor(db)
+        self._rows, self._before = rows, before
         self._put = cursor.put
         self.set_key, self.set_range = cursor.set_key, cursor.set_range
         self.first, self.last, self.next, self.prev = cursor.first, cursor.last, cursor.next, cursor.prev
@@ -235,6 +347,7 @@ class _RecordingCursor:
         return iter(self._cursor)
 
     def put(self, key: bytes, value: bytes, dupdata: bool = True, overwrite: bool = True) -> bool:
+        self._note_before(key)
         written: bool = self._put(key, value, dupdata, overwrite)
         if written:
             self._rows[key] = value
@@ -242,6 +355,9 @@ class _RecordingCursor:
 
     def putmulti(self, items: Iterable[tuple[bytes, bytes]]) -> None:
         rows = list(items)
+        if self._before is not None:
+            for key, _ in rows[:MOST_PATCHED]:
+                self._note_before(key)
         self._cursor.putmulti(rows)
         self._rows.update(rows)
 
@@ -251,3 +367,8 @@ class _RecordingCursor:
         if deleted:
             self._rows[key] = None
         return deleted
+
+    def _note_before(self, key: bytes) -> None:
+        before = self._before
+        if before is not None and len(before) < MOST_PATCHED and key not in self._rows:
+            before[key] = self._txn.get(key, db=self._db)

@@ -29,6 +29,8 @@ from budgetfrontier.core import protocol
 from budgetfrontier.core.protocol import Method, Uris, Wanted
 from budgetfrontier.errors import CorruptFrontier, NotOwner, SettingsError
 from budgetfrontier.settings.schema import ClusterSettings
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.environment import Environment
 from tests.bus.conformance import PARTITIONS, Transport
 from tests.cluster.log import CRAWL, Log, Owner
 from tests.cluster.memory_directory import MemoryDirectory
@@ -154,6 +156,28 @@ def test_damage_that_a_snapshot_finds_ends_the_worker_and_the_next_one_rebuilds(
     with running(bus, crawl, tmp_path / "one", directory) as again:
         until(lambda: len(again.worker.owned) == PARTITIONS)
     assert again.error is None
+
+
+def test_a_copy_with_another_row_than_the_owner_had_ends_the_worker_and_the_next_one_rebuilds(
+    bus: KafkaBus, tmp_path: Path, crawl: str
+) -> None:
+    directory, number = MemoryDirectory(), 0
+    for turn, name in enumerate(["one", "two"]):  # the copy of the first one is behind then
+        with running(bus, crawl, tmp_path / name, directory) as one:
+            answer([one], number, protocol.SCHEDULE_MANY, Uris([f"https://a.test/{turn}"]))
+        assert one.error is None
+    with closing(Environment(tmp_path / "one" / f"partition-{number:04}" / "frontier")) as env:
+        [(key, value)] = [row for row in env.txn.cursor(env.db[keys.QUEUES]) if row[0] != keys.SENTINEL]
+        assert value.count(b"a.test") == 1
+        env.txn.put(key, value.replace(b"a.test", b"b.test"), db=env.db[keys.QUEUES])
+        env.commit()
+    with running(bus, crawl, tmp_path / "one", directory) as damaged:
+        damaged.join()
+    assert isinstance(damaged.error, CorruptFrontier) and "another checksum" in str(damaged.error)
+    with running(bus, crawl, tmp_path / "one", directory) as again:
+        until(lambda: len(again.worker.owned) == PARTITIONS)
+        [lease] = answer([again], number, protocol.LEASE, Wanted(1, 300.0))
+    assert again.error is None and lease.uri.url == "https://a.test/0"
 
 
 class FindsDamage:

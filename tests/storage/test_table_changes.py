@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier.errors import FrontierError, NewerChanges
-from budgetfrontier.storage import keys, table_changes
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerChanges
+from budgetfrontier.storage import keys, meta, table_changes
 from budgetfrontier.storage.environment import Environment
-from budgetfrontier.storage.table_changes import FORMAT, Recorder, TableChanges
+from budgetfrontier.storage.table_changes import FORMAT, Numbered, Recorder, TableChanges, TablePatches
 from tests.examples import few
 
 rows = st.dictionaries(st.binary(min_size=2, max_size=3), st.one_of(st.none(), st.binary(max_size=2)), max_size=6)
@@ -92,20 +92,37 @@ def test_the_last_change_of_a_row_is_the_one_that_is_there(tmp_path: Path) -> No
         assert changes is not None and b"49" in changes and b"48" not in changes
 
 
+AUDIT = keys.TABLES.index(keys.AUDIT)
+QUEUES = keys.TABLES.index(keys.QUEUES)
+
+
+def numbered(*tables: TableChanges, patched: list[TablePatches] | None = None, number: int = 1) -> tuple[int, Numbered]:
+    return FORMAT, Numbered(number, list(tables), patched or [], 0)
+
+
 def change(**fields: Any) -> TableChanges:
-    made = TableChanges(keys.AUDIT, False, [], 0, [b"k"], 0, [b"v"])
-    return msgspec.structs.replace(made, **fields)
+    return msgspec.structs.replace(TableChanges(AUDIT, False, [], [b"k"], [b"v"]), **fields)
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
         ((FORMAT + 1, "of another kind"), NewerChanges, f"format {FORMAT + 1}, and this release reads format {FORMAT}"),
-        ((FORMAT, [change(), change(table="of tomorrow")]), NewerChanges, "a table that this release has not"),
-        ((FORMAT, [change(), change(folded=True)]), NewerChanges, "fold the table audit"),
-        ((FORMAT, [change(), change(values=[b"1", b"2"])]), FrontierError, "have 1 keys and 2 values"),
-        ((FORMAT, [change(), change(put=b"12345", put_width=2)]), FrontierError, "has 5 bytes, and keys of 2"),
-        ((FORMAT, [change(), change(deleted=b"12345", deleted_width=0)]), FrontierError, "has 5 bytes, and keys of 0"),
+        (numbered(change(), change(table=len(keys.TABLES))), NewerChanges, "a table that this release has not"),
+        (numbered(change(), change(table=-1)), NewerChanges, "a table that this release has not"),
+        (numbered(change(), patched=[TablePatches(99, [], [])]), NewerChanges, "a table that this release has not"),
+        (numbered(change(), change(folded=True)), NewerChanges, "fold the table audit"),
+        (numbered(change(), change(values=[b"1", b"2"])), FrontierError, "1 keys of audit, and 2 values"),
+        (numbered(change(), change(put=b"\x0212345")), FrontierError, "has 5 bytes, and keys of 2"),
+        (numbered(change(), change(deleted=b"\x00123")), FrontierError, "has 3 bytes, and keys of 0"),
+        (numbered(change(), change(deleted=b"")), FrontierError, "and keys of 0"),
+        (
+            numbered(change(), patched=[TablePatches(QUEUES, [b"1"], [])]),
+            FrontierError,
+            "1 keys of queues, and 0 patch",
+        ),
+        (numbered(change(), patched=[TablePatches(QUEUES, [b"1"], [[0, 1]])]), CorruptFrontier, "a row of queues is"),
+        (numbered(change(), number=2), CorruptFrontier, "has the changes up to 0, and 2 come next"),
         ((FORMAT, "nonsense"), FrontierError, "no changes of rows"),
         ("nonsense", FrontierError, "no changes of rows"),
     ],
@@ -118,3 +135,111 @@ def test_what_cannot_be_applied_changes_nothing(
         with pytest.raises(error, match=words):
             table_changes.apply(copy, msgspec.msgpack.encode(changes))
         assert {table: rows_of(copy, table) for table in keys.TABLES} == before
+
+
+def queue(env: Environment, number: int, *fields: Any) -> None:
+    env.txn.put(keys.u32.pack(number), msgspec.msgpack.encode(fields), db=env.db[keys.QUEUES])
+
+
+def test_of_a_row_that_changes_again_only_what_differs_is_there(tmp_path: Path) -> None:
+    with both(tmp_path) as (env, recorder, copy):
+        for number in range(20):
+            queue(env, number, f"a-long-name-of-a-host-{number}.example", "READY", 1000, None)
+        first = recorder.take()
+        assert first is not None and first.count(b"a-long-name") == 20
+        for number in range(20):
+            queue(env, number, "never taken")
+            queue(env, number, f"a-long-name-of-a-host-{number}.example", "READY", 1001, 0.5 if number else None)
+        env.commit()
+        second = recorder.take()
+        assert second is not None and b"a-long-name" not in second and b"READY" not in second
+        for changes in (first, second, first, second):
+            table_changes.apply(copy, changes)
+        assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES)
+        assert meta.read_changes(copy.txn, copy.db[keys.META]) == 2
+
+
+def test_of_many_rows_some_are_put_whole(tmp_path: Path) -> None:
+    with both(tmp_path) as (env, recorder, copy):
+        table, many = env.db[keys.QUEUES], table_changes.MOST_PATCHED + 50
+        for value in (1, 2, 3):
+            rows = [(keys.u32.pack(n), msgspec.msgpack.encode([f"host-{n:04}", value])) for n in range(many)]
+            if value < 3:
+                env.txn.cursor(table).putmulti(rows)
+            else:
+                cursor = env.txn.cursor(table)
+                assert all(cursor.put(*row) for row in rows)
+            changes = recorder.take()
+            assert changes is not None and changes.count(b"host") == (many if value == 1 else 50)
+            table_changes.apply(copy, changes)
+            assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES) == rows
+
+
+def test_a_row_that_went_and_came_again_is_put_whole(tmp_path: Path) -> None:
+    with both(tmp_path) as (env, recorder, copy):
+        for fields in ((1, 2, 3), (1, 2, 4)):
+            env.txn.delete(keys.u32.pack(7), db=env.db[keys.QUEUES])
+            queue(env, 7, *fields)
+            changes = recorder.take()
+            assert changes is not None and msgspec.msgpack.encode(fields) in changes
+            table_changes.apply(copy, changes)
+            assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES)
+
+
+fields = st.lists(st.one_of(st.integers(-300, 300), st.floats(), st.booleans(), st.text(max_size=3)), max_size=5)
+
+
+@few(100)
+@given(steps=st.lists(st.dictionaries(st.integers(0, 3), fields), min_size=2, max_size=4), data=st.data())
+def test_a_row_that_is_not_what_the_owner_had_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[dict[int, list[Any]]], data: st.DataObject
+) -> None:
+    with both(tmp_path_factory.mktemp("damage")) as (env, recorder, copy):
+        for step in steps:
+            before = rows_of(copy, keys.QUEUES)
+            for number, row in step.items():
+                queue(env, number, *row)
+            changes = recorder.take()
+            if changes is None:
+                continue
+            if data.draw(st.booleans()) and before:
+                key, value = before[data.draw(st.integers(0, len(before) - 1))]
+                other = bytearray(value)
+                other[data.draw(st.integers(0, len(value) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+                copy.txn.put(key, bytes(other), db=copy.db[keys.QUEUES])
+                changed = rows_of(copy, keys.QUEUES)
+                try:
+                    table_changes.apply(copy, changes)
+                except CorruptFrontier:
+                    assert rows_of(copy, keys.QUEUES) == changed, "nothing was applied"
+                else:
+                    made = dict(rows_of(env, keys.QUEUES))
+                    wanted = made if int.from_bytes(key) in step else made | {key: bytes(other)}
+                    assert dict(rows_of(copy, keys.QUEUES)) == wanted
+                return
+            table_changes.apply(copy, changes)
+            assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES)
+
+
+def test_changes_that_are_missing_are_noticed(tmp_path: Path) -> None:
+    with both(tmp_path) as (env, recorder, copy):
+        taken = []
+        for number in range(3):
+            queue(env, number, 1)
+            taken.append(recorder.take())
+        first, _, third = taken
+        assert first is not None and third is not None
+        assert table_changes.apply(copy, first) == 1 and table_changes.apply(copy, first) == 0
+        with pytest.raises(CorruptFrontier, match="has the changes up to 1, and 3 come next"):
+            table_changes.apply(copy, third)
+        assert len(rows_of(copy, keys.QUEUES)) == 1
+
+
+def test_the_places_of_tables_are_those_of_the_format() -> None:
+    """Other places, or a table between two others, would be another format: new ones come last."""
+    assert FORMAT == 1
+    assert " ".join(keys.TABLES) == (
+        "meta queues queue_ids pending seen inactive active snoozed retired leases future dead audit removed runs "
+        "series urls seeds seed_keys hosts groups group_ids parked group_wakes ineligible tallies links degrees "
+        "preloaded history answers peers"
+    )

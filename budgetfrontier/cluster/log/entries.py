@@ -34,7 +34,10 @@ class NewerEntry(FrontierError):
     """The log has an entry of another version of budgetfrontier; start this worker with that version."""
 
 
-class Claimed(msgspec.Struct, array_like=True, tag=True, frozen=True):
+# Tags are numbers: small, and the same whatever a class is called.
+
+
+class Claimed(msgspec.Struct, array_like=True, tag=0, frozen=True):
     """A worker takes the partition over. The offset of this entry is the epoch of its changes; earlier ones end."""
 
     worker: str
@@ -43,7 +46,7 @@ class Claimed(msgspec.Struct, array_like=True, tag=True, frozen=True):
     """The identity of the log, if the bus has any: that of the topic."""
 
 
-class Changed(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class Changed(msgspec.Struct, array_like=True, tag=1, frozen=True):
     """A piece of the changes that the owner has made; it counts if no later claim than its epoch comes before it.
 
     `number` counts the changes of an epoch, from 1 on; the last piece of each has `is_last`.
@@ -55,13 +58,13 @@ class Changed(msgspec.Struct, array_like=True, tag=True, frozen=True):
     piece: bytes
 
 
-class Found(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class Found(msgspec.Struct, array_like=True, tag=2, frozen=True):
     """URIs found in another partition."""
 
     uris: list[Uri]
 
 
-class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class SliceWanted(msgspec.Struct, array_like=True, tag=3, frozen=True):
     """A partition's return to the treasurer, and its request, which replaces the one before.
 
     `limits`: which of the totals it keeps.
@@ -72,26 +75,26 @@ class SliceWanted(msgspec.Struct, array_like=True, tag=True, frozen=True):
     limits: tuple[bool, bool]
 
 
-class SliceGranted(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class SliceGranted(msgspec.Struct, array_like=True, tag=4, frozen=True):
     """The treasurer grants a partition another slice of the totals."""
 
     amounts: Amounts
 
 
-class SliceRecalled(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class SliceRecalled(msgspec.Struct, array_like=True, tag=5, frozen=True):
     """The treasurer recalls the unused rest of a slice; `everything`: all but that of URIs out, with an answer."""
 
     everything: bool
 
 
-class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class Steered(msgspec.Struct, array_like=True, tag=6, frozen=True):
     """A command of an operator to one partition, or from the treasurer: it is applied once, however often it comes."""
 
     command: bytes
     order: Command
 
 
-class Given(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class Given(msgspec.Struct, array_like=True, tag=7, frozen=True):
     """A command of an operator to several partitions, in the log of the treasurer, which sends it to all of them.
 
     So all partitions apply such commands in one order. `more` are further arguments for some partitions; `to` are the
@@ -116,7 +119,7 @@ Message = Found | SliceWanted | SliceGranted | SliceRecalled | Steered
 """A message of one partition to another: a part of its changes until it is in the other's log."""
 
 
-class Told(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class Told(msgspec.Struct, array_like=True, tag=8, frozen=True):
     """A message of another partition, `source`; `origin`, the offset of its changes there and its place, is unique."""
 
     source: int

@@ -138,6 +138,8 @@ class TableRebuild:
                     self._notes.note_change(
                         "meta: the place in the log is left out, so that no worker takes this for a copy of a partition"
                     )
+                elif key == meta.CHANGES:
+                    pass  # nor does it follow others
                 else:
                     self._check_meta(key, value)
                     if key in (b"command", b"progress"):
