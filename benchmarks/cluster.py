@@ -3,8 +3,7 @@
 Start a broker first: `python -m tests.bus.kafka_server FOLDER 19092`. Figures are for each second of processor time of
 the worker's process, both of its threads and librdkafka's included; those of the engine alone, and of owners and copies
 without a broker, for that of this process. URIs are those that workers send each other: with the page that they were
-found on. The logs are filled before a worker starts, so that it catches up. The bytes that the log has on a broker are
-told if lz4 is there, which is no dependency: `pip install lz4`.
+found on. The logs are filled before a worker starts, so that it catches up.
 """
 
 from __future__ import annotations
@@ -36,6 +35,11 @@ from budgetfrontier.cluster.workers.worker import log_stream
 from budgetfrontier.core.model import Finish
 from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.storage import meta
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 URIS = 1_000_000
 HOSTS = 2000
@@ -150,16 +154,12 @@ def pages(count: int, room: Path, together: int) -> dict[str, float]:
         worked += time.process_time() - began
     one.close()
     log = one.entries[first:]
-    figures = {
+    return {
         "us of its owner": 1e6 * worked / count,
         "us of a copy": 1e6 * replay(one.entries, room) / count,
         "bytes of log": sum(map(len, log)) / count,
+        "bytes of log by zstd": sum(len(zstd.compress(entry)) for entry in log) / count,
     }
-    with suppress(ImportError):
-        from lz4.frame import compress  # type: ignore[import-not-found, unused-ignore]
-
-        figures["bytes of log by LZ4"] = sum(len(compress(entry)) for entry in log) / count
-    return figures
 
 
 class Crawl:
@@ -218,41 +218,99 @@ class Crawl:
         batch.clear()
 
 
-def used(process: subprocess.Popen[bytes]) -> float:
+def used(pid: int) -> float:
     """Return the processor time of a process in seconds."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def catch_up(crawl: Crawl, count: int) -> dict[str, float]:
-    """Return what a worker needs for logs that are full, and then for calls of a client."""
-    with crawl.worker() as warm, crawl.client() as client:  # it claims all partitions: later ones are not the first
+def memory(pid: int) -> tuple[float, float]:
+    """Return the memory of a process in MiB: its share of all pages, and of those the anonymous ones."""
+    lines = dict(line.split(":") for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+    pss, anonymous = (int(lines[name].split()[0]) / 1024 for name in ("Pss", "Pss_Anon"))
+    return pss, anonymous
+
+
+def broker_process(brokers: str) -> int:
+    """Return the process on this machine that listens at the port of a broker."""
+    port = f":{int(brokers.rpartition(':')[2]):04X}"
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+    sockets = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(port) and row[3] == "0A"}
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if os.readlink(descriptor) in sockets:
+                return int(descriptor.parts[2])
+    raise SystemExit(f"no process here listens as {brokers}: measure on the machine of the broker")
+
+
+class Processors:
+    """The processor time of a worker and of the broker, since one was asked for last."""
+
+    def __init__(self, worker: int, broker: int) -> None:
+        self._pids = (worker, broker)
+        self._before = (0.0, used(broker))
+
+    def taken(self) -> tuple[float, float]:
+        """Return the seconds of the worker, and those of the broker for each of them."""
+        worker, broker = now = used(self._pids[0]), used(self._pids[1])
+        before, self._before = self._before, now
+        return worker - before[0], (broker - before[1]) / (worker - before[0])
+
+
+def warm_up(crawl: Crawl, count: int) -> None:
+    """Let the broker do once what is measured then: its JVM compiles meanwhile."""
+    with crawl.worker(), crawl.client() as client:
         while len(client.standings()[0]) < PARTITIONS:
             time.sleep(0.1)
-        del warm
+        crawl.fill(count)
+        while client.standings()[1] or client.summary().scheduled < count:
+            time.sleep(0.1)
+        work(client)
+        latencies(client)
+
+
+def work(client: ClusterFrontier) -> int:
+    """Lease and end URIs in calls of `IN_A_CALL`; return how many."""
+    done = 0
+    for _ in range(CALLS):
+        leases = client.lease(IN_A_CALL)
+        done += len(leases)
+        client.finish_many([Finish(lease) for lease in leases])
+    return done
+
+
+def catch_up(crawl: Crawl, count: int, broker: int) -> dict[str, float]:
+    """Return what a worker needs for logs that are full, and then for calls of a client."""
+    with crawl.worker(), crawl.client() as client:  # it claims all partitions: later ones are not the first
+        while len(client.standings()[0]) < PARTITIONS:
+            time.sleep(0.1)
     crawl.fill(count)
     began = time.monotonic()
     with crawl.worker() as process, crawl.client() as client:
+        processors = Processors(process.pid, broker)
         while client.standings()[1] or client.summary().scheduled < count:
             time.sleep(0.1)
-        seconds, processor = time.monotonic() - began, used(process)
-        before = used(process)
-        done = 0
-        for _ in range(CALLS):
-            leases = client.lease(IN_A_CALL)
-            done += len(leases)
-            client.finish_many([Finish(lease) for lease in leases])
-        calls = used(process) - before
+        seconds = time.monotonic() - began
+        processor, of_links = processors.taken()
+        pss, anonymous = memory(process.pid)
+        done = work(client)
+        calls, of_calls = processors.taken()
         waits = latencies(client)
+        _, of_pages = processors.taken()
         idle = written_while_idle(crawl, process)
     began = time.monotonic()
     with crawl.worker(9) as process, crawl.client() as client:  # its folder is empty, and there are no snapshots
+        processors = Processors(process.pid, broker)
         while client.standings()[1] or client.summary().scheduled < count:
             time.sleep(0.1)
-        rebuilt, rebuilding = time.monotonic() - began, used(process)
+        rebuilt = time.monotonic() - began
+        rebuilding, of_rebuilding = processors.taken()
+    time_of_broker = "processor time of the broker for each second of the worker's"
     return {
         "links for each second of processor time": count / processor,
         "seconds until it has caught up": seconds,
+        f"MiB of it with {PARTITIONS} partitions, its share of the page cache included": pss,
+        f"MiB of it with {PARTITIONS} partitions, anonymous": anonymous,
         "leases and their ends for each second of processor time": done / calls,
         "ms of a call that leases a page, at the median": 1e3 * waits[len(waits) // 2],
         "ms of a call that leases a page, of one in a hundred": 1e3 * waits[len(waits) * 99 // 100],
@@ -260,6 +318,10 @@ def catch_up(crawl: Crawl, count: int) -> dict[str, float]:
         f"bytes on the disk in {IDLE:g} s in which nothing happens": idle[1],
         "seconds until another one has rebuilt all of it from the log": rebuilt,
         "links rebuilt for each second of processor time": count / rebuilding,
+        f"{time_of_broker}: links of other partitions": of_links,
+        f"{time_of_broker}: calls for {IN_A_CALL} URIs": of_calls,
+        f"{time_of_broker}: calls for a page with 20 links": of_pages,
+        f"{time_of_broker}: a rebuild": of_rebuilding,
     }
 
 
@@ -309,7 +371,7 @@ def main() -> None:
     parser.add_argument("brokers", help="HOST:PORT of a broker")
     options = script.parse(parser)
     about = script.describe(options)
-    count = int(URIS * options.scale)
+    count, broker = int(URIS * options.scale), broker_process(options.brokers)
     name = f"bench{int(time.time())}"
     with script.temporary("cluster", options.folder) as room:
         alone = max(engine(count // 4, room / str(turn)) for turn in range(2))
@@ -326,7 +388,8 @@ def main() -> None:
         for number in TOGETHER:
             for what, figure in pages(count // 250, room, number).items():
                 figures[f"a page of {number} in a call: {what}"] = figure
-        for what, figure in catch_up(Crawl(options.brokers, name, room), count).items():
+        warm_up(Crawl(options.brokers, f"{name}w", room), count // 10)
+        for what, figure in catch_up(Crawl(options.brokers, name, room), count, broker).items():
             figures[f"a worker: {what}"] = figure
         figures["take-over of 4 partitions, seconds: SIGTERM"] = take_over(
             Crawl(options.brokers, f"{name}t", room), signal.SIGTERM
@@ -335,7 +398,9 @@ def main() -> None:
             Crawl(options.brokers, f"{name}k", room), signal.SIGKILL
         )
     rows = ["| figure | |", "| --- | --- |"]
-    rows += [f"| {what} | {figure:,.{0 if figure > 100 else 1}f} |" for what, figure in figures.items()]
+    rows += [
+        f"| {what} | {figure:,.{0 if figure > 100 else 1 if figure > 1 else 2}f} |" for what, figure in figures.items()
+    ]
     record = script.record(about, figures=figures)
     results = options.results or script.RESULTS
     script.write("cluster", "A crawl in partitions", ["\n".join(rows), script.facts(about)], record, results)

@@ -56,7 +56,7 @@ def work(
     _check(settings, listen, advertise)
     store = _checked_store(settings.crawl, cluster)
     snapshot_taking.clear_up(folder)
-    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "lz4", **where.options}
+    options = {"linger.ms": "1", "fetch.wait.max.ms": "100", "compression.type": "zstd", **where.options}
     bus, directory = connect(where.brokers, options), KafkaDirectory(where)
     log_id = log_identity(bus, settings.crawl)
     worker = ClusterWorker(
