@@ -1768,7 +1768,7 @@ class Model:
             queue.own_budget = chosen["total_budget"]
             if queue.uris:
                 precedence, replenish = queue.precedence, queue.replenish
-                self.take(queue, self.in_order(queue)[0])
+                self.take(queue, self.head(queue))
                 queue.precedence, queue.replenish = precedence, replenish
             if queue.state == RETIRED and not queue.by_name:
                 self.move(queue, INACTIVE if queue.uris else EXHAUSTED)

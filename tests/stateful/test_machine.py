@@ -1214,6 +1214,19 @@ def test_what_others_have_fetched_reserves_no_more_before_the_turn() -> None:
         assert machine.frontier.summary().queues["IN_PROCESS"] == 1
 
 
+def test_a_budget_that_a_crawler_asks_for_gives_way_to_that_of_the_uri_that_goes_out_next() -> None:
+    """The head of a queue is the first URI that is not out, for a budget as for all else."""
+    of_adjustment = SEED | {"url": "https://b.test/3", "directive": 0, "source": "one"}
+    with begun(OPTIONS, 1, 1) as machine:
+        machine.adjust("label:one", {"queue_total_budget": 2})
+        machine.schedule_many([of_adjustment, SEED | {"url": "https://b.test/5", "source": "two"}])
+        machine.lease(2, 300.0)
+        machine.regulate("b.test", {"total_budget": 5})
+        machine.agree()
+        queue = machine.frontier.queue("b.test")
+        assert queue is not None and (queue.out, queue.total_budget) == (1, 5)
+
+
 disks = st.lists(
     st.one_of(st.sampled_from((999, 1249, 1250)), st.sampled_from(("operator", "undo", "lease", "reopen", "crash"))),
     min_size=5,
