@@ -83,7 +83,7 @@ def test_no_page_of_the_audit_and_no_text_has_the_name_of_a_field(
 
     async def act(client: Client, console: Console) -> list[str]:
         paths = [f"/audit?id={number}" for number in range(1, len(COMMANDS) + 2)]
-        return [await (await client.get(path)).text() for path in ("/audit", *paths)]
+        return [await (await client.get(path)).text() for path in ("/audit", "/queues", *paths)]
 
     for page in visit(job, act):
         assert not raw_names(page.partition("<main")[2]), raw_names(page.partition("<main")[2])
