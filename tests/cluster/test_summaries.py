@@ -125,6 +125,7 @@ def test_a_partition_that_has_published_nothing_for_long_counts_as_missing(
     found = operator(frontier, table)
     head, rows = found.current()
     assert set(found.missing) == {1} and head.state is CrawlState.UNKNOWN
+    assert head.standing.process.program == "1 worker", "of which one knows that it works"
     assert head.totals.queued == 40
     assert rows[1].age is not None and rows[1].age >= crawl_owners.GONE + 60
     assert "does not answer" in found.unanswered()
@@ -239,7 +240,7 @@ def test_what_is_asked_of_owners_alone_leaves_the_state_known(
     assert rows[1].age is not None
     assert "partition 1 of 2 does not answer" in found.unanswered()
     (unknown,) = found.forecasts(time.time(), 3600.0)
-    assert unknown.sure == "unknown" and "partition 1 of 2 does not answer" in unknown.why
+    assert (unknown.sure, unknown.why) == ("unknown", "no worker answers for partition 1")
 
 
 def test_why_a_partition_is_closed_is_told_at_once(cluster: Cluster, frontier: ClusterFrontier, table: Table) -> None:
@@ -261,5 +262,10 @@ def test_why_a_partition_is_closed_is_told_at_once(cluster: Cluster, frontier: C
     assert [row.closed for row in rows] == ["", "a:7171#9: the log has a gap"]
     found = closed()
     assert found.current()[1][1].closed and found.unanswered() == told
+    cluster.directory.publish_copies(replace(gap, partition=0, why="no store"))
+    both = (
+        "partitions 0-1 of 2 are closed (`budgetfrontier partitions test --wide` says why), 0 by the worker at a:7171#9"
+    )
+    assert closed().owners.without_owner([0, 1]) == f"{both}: no store"
     cluster.directory.publish_copies(replace(gap, why=""))
     assert "closed" not in closed().owners.without_owner([1])

@@ -141,9 +141,8 @@ class ClusterOperator:
     def _merged(self, reports: Sequence[Report], standings: Mapping[int, PartitionProgress]) -> Report:
         if not reports:
             raise ConnectionLost(self.unanswered())
-        found = standings.values()
-        workers = len({one.owner for one in found})
-        unanswered = self._unanswered(self.owners.lost)
+        found, lost = standings.values(), self.owners.lost
+        workers, unanswered = len({one.owner for one in found if one.partition not in lost}), self._unanswered(lost)
         state, limit = (None, None) if unanswered else (crawl_state(found), limit_reached(found))
         return merging.merged_report(
             reports, job=self.job, workers=workers, state=state, limit=limit, unanswered=unanswered
@@ -236,7 +235,8 @@ class ClusterOperator:
         totals, limits = self.head().totals, merging.limits_left(self.owners.standings().values())
         limits |= over_time.of_windows(self.settings, [Override(one.match, one.set) for one in self.adjustments()])
         if self.missing:
-            return [Forecast("rate", None, None, None, "unknown", self.owners.without_owner(self.missing))]
+            why = f"no worker answers for {merging.named_partitions(self.missing)}"
+            return [Forecast("rate", None, None, None, "unknown", why)]
         return over_time.forecast_rows(between, totals, held, limits, now=now, length=length)
 
     def seeds(self) -> Iterator[ListedSeed]:

@@ -171,14 +171,20 @@ class CrawlOwners:
         return found[number]
 
     def without_owner(self, numbers: Collection[int]) -> str:
-        """Return the sentence that partitions are closed, and why, or that the last owners known do not answer."""
+        """Return the sentence that partitions are closed, and why the first is, or that their owners do not answer."""
         closed = {number: why for number, why in self.closed().items() if number in numbers}
-        told = [
-            f"{merging.named_partitions([number])} of {self.partitions} is closed by the worker at {why}"
-            for number, why in sorted(closed.items())
-        ]
-        others = set(numbers) - closed.keys()
-        return "; ".join(told + ([self.calls.sentence(others, self.partitions)] if others else []))
+        told = []
+        if closed:
+            first = min(closed)
+            named, by = f"{merging.named_partitions(closed)} of {self.partitions}", f"by the worker at {closed[first]}"
+            told.append(
+                f"{named} is closed {by}"
+                if len(closed) == 1
+                else f"{named} are closed (`budgetfrontier partitions {self.job} --wide` says why), {first} {by}"
+            )
+        if others := set(numbers) - closed.keys():
+            told.append(self.calls.sentence(others, self.partitions))
+        return "; ".join(told)
 
     def told_late(self) -> str:
         """Return the sentence on the age of figures that are from summaries; "" if there are none."""

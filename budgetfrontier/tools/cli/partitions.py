@@ -46,6 +46,7 @@ def partitions(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace, operator: ClusterOperator) -> None:
     rows = operator.rows(operator.owners.standings())
-    write_rows(args, rows, rows[0]._fields, drop=("address", "failed", "in_process", "closed"))
+    end = -1 if args.format == "text" and not args.wide else None  # `closed`: told beside the table
+    write_rows(args, [row[:end] for row in rows], rows[0]._fields[:end], drop=("address", "failed", "in_process"))
     if sentence := operator.used_up():
         note(sentence)
