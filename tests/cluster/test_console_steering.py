@@ -6,7 +6,7 @@ import asyncio
 import html
 import json
 import re
-import subprocess
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ from budgetfrontier.reports.alert_state import AlertFiles, AlertState
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.tools.cli import clusters, main
-from budgetfrontier.tools.console import console_server, partitioned_job
+from budgetfrontier.tools.console import console_server, made_by_commands, partitioned_job
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.api import PREFIX
 from budgetfrontier.tools.console.api.crawl_resources import ReportParameters, report
@@ -407,22 +407,20 @@ def test_the_api_lists_retired_queues_and_seeds_of_partitions(console: Any) -> N
     console(scenario)
 
 
-def test_a_report_of_partitions_is_made_by_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Any] = []
-
-    def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
-        given.append(words[3:])
-        return subprocess.CompletedProcess(
-            words, 1, b'{"rows": [{"queue": "a.test"}], "unknown": null}', b"partition 3: away"
-        )
-
-    monkeypatch.setattr(subprocess, "run", run)
+def test_a_report_of_partitions_is_made_by_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, given = tmp_path / "program", tmp_path / "given"
+    program.write_text(
+        f"#!{sys.executable}\nimport json, sys\nopen({str(given)!r}, 'w').write(json.dumps(sys.argv[3:]))\n"
+        """print('{"rows": [{"queue": "a.test"}], "unknown": null}')\nsys.exit("partition 3: away")\n"""
+    )
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(made_by_commands, "SHORT", PATIENCE)
     job = PartitionedJob(URL, NO_OWNERS, words=["--cluster", URL, "--tls-ca", "system"])
     found = report(job, ReportParameters(kind="hosts", limit=3))
     assert found.rows == [{"queue": "a.test"}]
-    assert given == [
-        ["report", "--cluster", URL, "--tls-ca", "system", "--kind", "hosts", "--limit", "3", "--format", "json"]
-    ]
+    words = ["report", "--cluster", URL, "--tls-ca", "system", "--kind", "hosts", "--limit", "3", "--format", "json"]
+    assert json.loads(given.read_text()) == words
 
 
 def test_the_api_imports_forgets_and_takes_dead_letters_of_partitions(console: Any) -> None:

@@ -27,6 +27,7 @@ from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
 from budgetfrontier.tools.console.changes_since import Since, since
 from budgetfrontier.tools.console.forms import SubmittedCommand
+from budgetfrontier.tools.console.made_by_commands import CommandAnswers, MadeAnswer
 from budgetfrontier.tools.console.sampling import Sample, Samples, read
 from budgetfrontier.tools.console.scan_schedule import Scanned, Scans
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
@@ -59,6 +60,7 @@ class ConsoleJob:
         self.samples = Samples()
         self.scans = Scans(frontier)
         self.over_time = self._over_time()
+        self.answers = CommandAnswers()
         self._reader: Reader | None = None
         self._file: tuple[int, int] | None = None
         self._opening = threading.Lock()
@@ -113,6 +115,7 @@ class ConsoleJob:
             if self._file not in (None, file):
                 self.samples.clear()
                 self.scans.clear()
+                self.answers.clear()
                 self.over_time = self._over_time()
             self._file = file
 
@@ -126,6 +129,10 @@ class ConsoleJob:
             limits = over_time.limits_left(view, self.path, now)
         holds = scanned.scan.held if scanned else None
         return over_time.forecast_rows(over_time.between(rows), totals, holds, limits, now=now)
+
+    def from_command(self, command: str, *words: str) -> MadeAnswer:
+        """Return the answer of a command on the job, a minute old at the most. Raises as `CommandAnswers.get` does."""
+        return self.answers.get(command, *self.words, *words)
 
     def scanned(self) -> Scanned | None:
         """Return the latest scan of the frontier that is there, and ask for another if it is old. Raises Gone."""
@@ -193,6 +200,7 @@ class ConsoleJob:
 
     def close(self) -> None:
         """Close the files."""
+        self.answers.close()
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()

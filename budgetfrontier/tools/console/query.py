@@ -34,6 +34,10 @@ class NotThere(Exception):
     """A page, queue or file that does not exist; the message says which."""
 
 
+class BeingMade(Exception):
+    """An answer takes longer than a request waits; the message says since when it is being made."""
+
+
 class NotNow(Exception):
     """A request that the present state does not allow; the message says why."""
 

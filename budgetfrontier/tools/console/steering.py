@@ -162,7 +162,10 @@ class Tasks:
         return self.simulation(job) if asked.op == SIMULATE else None
 
     def _ended(self, running: asyncio.Task[None]) -> None:
-        self._running.pop(running).ended.set()
+        task = self._running.pop(running)
+        task.ended.set()
+        if not task.dry_run:
+            task.job.answers.clear()  # they are of what was before
         if not running.cancelled():
             running.exception()  # the task has it as its error
 

@@ -26,7 +26,8 @@ from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem, descri
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.query import BadRequest, NotNow, NotThere, ServiceUnavailable
+from budgetfrontier.tools.console.query import BadRequest, BeingMade, NotNow, NotThere, ServiceUnavailable
+from budgetfrontier.tools.console.rendering import as_sentence
 from budgetfrontier.tools.console.steer_process import SIMULATE
 from budgetfrontier.tools.console.steering import ONE_AT_A_TIME, WAITING_TASKS, Task, Tasks
 
@@ -84,7 +85,7 @@ class Api:
         return web.Response(body=self._document, content_type=_JSON)
 
     async def _look(self, resource: ApiResource, request: web.Request) -> web.StreamResponse:
-        """Answer with what a resource shows; wait for the first scan of all queues if it needs one."""
+        """Answer with what a resource shows; wait for the first scan of all queues, or a command, if it needs that."""
         target = self._target(request)
         parameters = of_query(resource.parameters, request.query)
         if isinstance(target, Task):
@@ -93,11 +94,12 @@ class Api:
         while True:
             try:
                 body = await self._in_thread(lambda: _encode(resource.answer(target, parameters)))
-            except ScanPending as pending:
+            except (ScanPending, BeingMade) as pending:
                 if asyncio.get_running_loop().time() < until:
                     await asyncio.sleep(_LOOKED)
                     continue
-                answer = problem(503, f"The order needs a scan of all queues, which is not there yet: {pending}.")
+                what = "The order needs a scan of all queues, which is not there yet: "
+                answer = problem(503, as_sentence(f"{what * isinstance(pending, ScanPending)}{pending}"))
                 answer.headers["Retry-After"] = "5"
                 return answer
             return web.Response(body=body, content_type=_JSON)

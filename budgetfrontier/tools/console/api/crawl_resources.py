@@ -34,7 +34,6 @@ from budgetfrontier.tools.console.api import (
 )
 from budgetfrontier.tools.console.api.time_resources import left_out
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.made_by_commands import from_command
 from budgetfrontier.tools.console.pages import adjustments as adjustments_page
 from budgetfrontier.tools.console.pages import alerts as alerts_page
 from budgetfrontier.tools.console.pages import audit as audit_page
@@ -320,15 +319,15 @@ def errors(job: ConsoleJob, parameters: NoParameters) -> ErrorsItem:
 
 
 def report(job: ConsoleJob, parameters: ReportParameters) -> Listing[dict[str, Any]]:
-    """Return the rows of a report, with its columns as their fields."""
+    """Return the rows of a report, with its columns as their fields. Raises BeingMade."""
     if parameters.since and parameters.kind not in WITH_SINCE:
         raise BadRequest(f"since: the report {parameters.kind} is as of now; {', '.join(WITH_SINCE)} take it")
     words = ["--kind", parameters.kind, "--limit", str(parameters.limit)]
     if parameters.since:
         forms.duration("since", parameters.since)
         words += ["--since", parameters.since]
-    found = from_command(job, "report", *words)
-    return Listing(rows=found["rows"], note=as_sentence(found["unknown"] or ""))
+    made = job.from_command("report", *words)
+    return Listing(rows=made.found["rows"], as_of=made.when, note=as_sentence(made.found["unknown"] or ""))
 
 
 def groups(job: ConsoleJob, parameters: LimitParameters) -> GroupsListed:

@@ -106,7 +106,7 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/compare/{{other}}", "two jobs side by side, and the queues of which they differ most",
-        times.CompareParameters, Comparison, times.compare, of_partitions=False,
+        times.CompareParameters, times.ComparisonItem, times.compare, of_partitions=False,
     ),
     ApiResource(
         "GET", f"{JOB}/compare-runs", "two runs of a job side by side, and the queues of which they differ most",

@@ -92,6 +92,15 @@ class CompareParameters(LimitParameters, forbid_unknown_fields=True, kw_only=Tru
     ] = "fetched"
 
 
+class ComparisonItem(Comparison, kw_only=True):
+    """Two jobs: their totals, with rates an hour, how many queues either has, and those that differ most.
+
+    `as_of` is the time at which they were read.
+    """
+
+    as_of: float
+
+
 _Run = Annotated[int, described("the number of a run, as `runs` has it", ge=1)]
 
 
@@ -156,10 +165,11 @@ def curves(job: ConsoleJob, parameters: CurvesParameters) -> CurvesItem:
     return CurvesItem(found.since, found.until, found.known, figures, found.queued)
 
 
-def compare(jobs: tuple[ConsoleJob, ConsoleJob], parameters: CompareParameters) -> Comparison:
-    """Return two jobs side by side, as the command `compare` does, which reads all their queues."""
+def compare(jobs: tuple[ConsoleJob, ConsoleJob], parameters: CompareParameters) -> ComparisonItem:
+    """Return two jobs side by side, as the command `compare` does, which reads all their queues. Raises BeingMade."""
     one, other = jobs
-    return compared_jobs(one, other, parameters.by, parameters.limit)
+    found, when = compared_jobs(one, other, parameters.by, parameters.limit)
+    return ComparisonItem(**{name: getattr(found, name) for name in found.__struct_fields__}, as_of=when)
 
 
 def compare_runs(job: ConsoleJob, p: CompareRunsParameters) -> Comparison:

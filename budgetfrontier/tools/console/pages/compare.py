@@ -17,8 +17,7 @@ from budgetfrontier.reports.crawl_comparison import (
 )
 from budgetfrontier.rules.rates import FIGURES
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.made_by_commands import from_command
-from budgetfrontier.tools.console.query import NotThere, Query
+from budgetfrontier.tools.console.query import BeingMade, NotThere, Query
 from budgetfrontier.tools.console.rendering import key_path
 
 ROWS = 50
@@ -35,8 +34,13 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     by = query.choice("by", shown, "fetched")
     runs = job.look(lambda operator: operator.runs())
     found, names = None, ("", "")
+    as_of, making = None, False
     if other:
-        found, names = compared_jobs(job, others[other], by, ROWS), (job.slug, other)
+        names = (job.slug, other)
+        try:
+            found, as_of = compared_jobs(job, others[other], by, ROWS)
+        except BeingMade:
+            making = True
     elif first and second:
         found, names = _runs(job, first, second, by), (f"run {first}", f"run {second}")
     return {
@@ -53,6 +57,9 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "sides": SIDES,
         "untold": found.untold if found else "",
         "compared": found is not None,
+        "as_of": as_of,
+        "making": making,
+        "refresh": int(making),
         "totals": _totals(found) if found else [],
         "short": [(name, too_short(one)) for name, one in zip(names, found.totals, strict=True)] if found else [],
         "rows": [_row(job, one, shown, by) for one in found.rows if one.difference(by)] if found else [],
@@ -60,12 +67,10 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     }
 
 
-def compared_jobs(one: ConsoleJob, other: ConsoleJob, by: str, limit: int) -> Comparison:
-    """Return two jobs side by side, by the command that reads all their queues."""
-    found: Comparison = _as_comparison(
-        from_command(one, "compare", str(other.folder), "--by", by, "--limit", str(limit))
-    )
-    return found
+def compared_jobs(one: ConsoleJob, other: ConsoleJob, by: str, limit: int) -> tuple[Comparison, float]:
+    """Return two jobs side by side as of a time, by the command that reads all their queues. Raises BeingMade."""
+    made = one.from_command("compare", str(other.folder), "--by", by, "--limit", str(limit))
+    return _as_comparison(made.found), made.when
 
 
 def _runs(job: ConsoleJob, first: int, second: int, by: str) -> Comparison:
