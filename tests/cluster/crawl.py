@@ -278,7 +278,7 @@ class Crawl:
     def check_copies(self) -> None:
         """Assert that whoever reads the logs has the same partitions."""
         for number, owner in self.owners.items():
-            assert copied(self._room / f"copy-{number}", self.logs[number], number) == owner.contents()
+            assert owner.contents() == copied(self._room / f"copy-{number}", self.logs[number], number)
 
 
 def done(partition: Partition) -> int:

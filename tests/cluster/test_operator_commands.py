@@ -68,7 +68,7 @@ def test_they_are_applied_once_in_order_and_audited(owner: Owner, tmp_path: Path
     assert (state.entry_of(b"6"), state.is_known(b"6"), state.entry_of(b"none")) == (6, True, None)
     in_order = dict(zip((b"1", b"2", b"3", b"8", b"5", b"6", b"7", b"9"), range(1, 9), strict=True))
     assert state.entries() == in_order | {b"4": None}
-    assert copied(tmp_path / "other", owner.log) == owner.contents()
+    assert owner.contents() == copied(tmp_path / "other", owner.log)
     with closing(Owner(tmp_path / "two", owner.log)) as two:
         assert two.partition._commands.known == state
         give(b"5", "delete", {"pattern": "/"})
@@ -157,7 +157,7 @@ def test_the_treasurer_sends_commands_to_all_partitions_in_one_order(owner: Owne
         for each in (owner, two):
             assert [entry.who for entry in each.partition.frontier.audit()] == ["me", "you"]
             assert each.partition._commands.known.entries() == {b"1": 1, b"2": 2}
-    assert copied(tmp_path / "other", owner.log) == owner.contents()
+    assert owner.contents() == copied(tmp_path / "other", owner.log)
 
 
 def test_adjustments_stay_known_however_many_other_commands_come(owner: Owner) -> None:
