@@ -196,7 +196,7 @@ PARTS = {
     "crawl": ("crawler.job", "crawler.links", "crawler.outputs.sinks", "crawler.demo.web"),
     "console": ("tools.console.app", "tools.console.top_terminal"),
     "grpc": ("remote", "cluster.client", "server.urlfrontier.service"),
-    "kafka": ("bus.kafka", "cluster.kafka"),
+    "kafka": ("bus.kafka", "cluster.directory.kafka"),
     "redis": ("bus.redis_streams",),
     "zmq": ("bus.zeromq",),
     "scrapy": ("scrapy",),

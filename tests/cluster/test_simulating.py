@@ -83,7 +83,7 @@ def test_the_console_simulates_the_snapshots(tmp_path: Path, monkeypatch: pytest
     assert progress and [line.done for line in progress] == sorted(line.done for line in progress)
     assert last.effect is not None and last.effect["today"]["fetches"] == sum(pages), last
     assert last.effect["proposed"]["retired"] == PARTITIONS and len(last.effect["today"]["draws"]) == 3
-    assert "names no store" in lines(Settings.from_yaml(config(tmp_path)))[-1].error
+    assert "names no store" in lines(load(Path(config(tmp_path)), Settings(), only=["cluster"])[0])[-1].error
     assert "--config FILE" in lines(None)[-1].error
 
 
