@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
+import msgspec
+
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertState
+from budgetfrontier.rules.alert_conditions import RaisedAlert
 
 MARK = "data-hit"
 _RUN = f"document.documentElement.setAttribute('{MARK}','1')"
@@ -54,8 +59,25 @@ def make(folder: Path) -> None:
             "".join(f"2026 -2 - http://x/{text} - - - - - - - {text}\n" for text in TEXTS).encode() + b"\xff\xfe\n"
         )
         (folder / "logs" / f"{TEXTS[1].replace('/', '')}.log").write_text("x")
+        _raise_alerts(folder)
         (folder / "reports").mkdir()
         (folder / "reports" / f"{TEXTS[2].replace('/', '')}.html").write_text(f"<script>{_RUN}</script>")
+
+
+def _raise_alerts(folder: Path) -> None:
+    """Write the state of alerts that nobody was told of, each for another reason."""
+    now = time.time()
+    raised = {f"condition{n}": RaisedAlert(level="bad", text=text, since=now) for n, text in enumerate(TEXTS)}
+    reasons = ("exit code 7: curl: (7) Failed to connect to 127.0.0.1 port 9 after 0 ms: Connection refused", *TEXTS)
+    deliveries = [
+        AlertDelivery(
+            id=str(n), sink=f"hook:{reason[:200]}", condition=f"condition{n % len(TEXTS)}", raised=True, time=now,
+            about=raised["condition0"], attempts=1, error=reason,
+        )
+        for n, reason in enumerate(reasons)
+    ]  # fmt: skip
+    state = AlertState(looked=now, raised=raised, deliveries=deliveries)
+    AlertFiles.of_job(folder).state.write_bytes(msgspec.json.encode(state))
 
 
 if __name__ == "__main__":
