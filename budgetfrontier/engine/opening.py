@@ -95,7 +95,7 @@ def open_parts(
         _clip_wake_times(kernel, now)
         kernel.tables.dead_letters.on_add = None
         if opened.settings.frontier.update_priority:
-            admitter.update_priorities(PriorityUpdates(kernel.tables, lambda: kernel.underway))
+            admitter.update_priorities(PriorityUpdates(kernel.tables, kernel.turns.settings, lambda: kernel.underway))
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
         kernel.tables.start_series(now, program, unstored)

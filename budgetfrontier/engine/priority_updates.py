@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.rules import uri_order
 from budgetfrontier.storage import keys
@@ -18,8 +19,9 @@ class PriorityUpdates:
     keys: meanwhile nothing is moved.
     """
 
-    def __init__(self, tables: Tables, busy: Callable[[], bool]) -> None:
+    def __init__(self, tables: Tables, settings: SettingsOfQueues, busy: Callable[[], bool]) -> None:
         self._tables = tables
+        self._settings = settings
         self._busy = busy
 
     def update(self, fingerprint: bytes, directive: int, priority: int) -> None:
@@ -37,4 +39,5 @@ class PriorityUpdates:
             queue_id, *before = keys.pending.unpack(row.place)
             rank = uri_order.more_urgent(tuple(before), directive, priority)
             if rank is not None:
+                self._settings.refresh(tables.queues.get(queue_id))  # from the head of now, which may be another then
                 tables.pending.move(queue_id, row.place, keys.pending.pack_rank(queue_id, *rank))

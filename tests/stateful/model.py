@@ -1725,7 +1725,7 @@ class Model:
 
     def wake(self, key: str) -> None:
         queue = self.queues[key]
-        queue.rest, queue.block, queue.paced = min(queue.wake, self.now), 0.0, min(queue.paced, self.now)
+        queue.rest, queue.block, queue.paced = min(queue.host_wake, self.now), 0.0, min(queue.paced, self.now)
         queue.closed = min(queue.closed, self.now)
         queue.busy = 0.0
         if queue.group and queue in self.groups[queue.group].parked:

@@ -1227,6 +1227,29 @@ def test_a_budget_that_a_crawler_asks_for_gives_way_to_that_of_the_uri_that_goes
         assert queue is not None and (queue.out, queue.total_budget) == (1, 5)
 
 
+def test_a_duplicate_that_becomes_the_head_changes_no_settings_of_before() -> None:
+    """A change of settings counts for the head that a queue had then; the next one is asked at the activation."""
+    late = SEED | {"url": "https://b.test/3", "source": "one"}
+    with begun(OPTIONS | {"keep_urls": True, "update_priority": True, "hold_queues": False}, 0, 1) as machine:
+        machine.schedule_many([SEED | {"url": "https://b.test/7", "directive": 2, "source": "two"}, late])
+        machine.adjust("label:one", {"precedence": 5})
+        machine.schedule(late | {"directive": 0})
+        machine.agree()
+        queue = machine.frontier.queue("b.test")
+        assert queue is not None and queue.precedence == 3
+
+
+def test_a_wake_that_has_ended_closed_windows_alone_has_nothing_to_undo() -> None:
+    with begun(OPTIONS, 2, 1) as machine:
+        machine.adjust("queue:?.test", {"guards.windows": ("daily 13:47-13:50 UTC",)})
+        machine.lease(1, 300.0)
+        machine.agree()
+        machine.operate("a.test", "wake", 0.0)
+        machine.agree()
+        machine.undo(0, True)
+        machine.agree()
+
+
 disks = st.lists(
     st.one_of(st.sampled_from((999, 1249, 1250)), st.sampled_from(("operator", "undo", "lease", "reopen", "crash"))),
     min_size=5,
