@@ -22,14 +22,12 @@ def test_a_report_is_as_of_now_and_names_this_process(tmp_path: Path) -> None:
         assert report.standing.job == str(tmp_path)
 
 
-def test_the_verdict_is_as_of_the_last_commit_and_has_the_rate_that_is_given() -> None:
+def test_the_verdict_is_as_of_now_and_has_the_rate_that_is_given() -> None:
     with memory() as f:
-        f.schedule_many(pages("A", 2))
         assert f.verdict().slug == "new"
-        f.commit()
+        f.schedule_many(pages("A", 2))
         assert f.verdict(rate=2.5).text == "The crawl is running, 2.5 URIs/s."
         f.pause(who="alice", reason="night")
-        f.commit()
         assert (f.verdict().slug, f.verdict().remedy) == ("paused", None)
 
 
