@@ -1380,7 +1380,8 @@ class Model:
             uri = self.leases[number].uri
             if not uri.forced:
                 self.pass_waits(queue, self.key_of({"url": uri.url, "queue": None}))
-            if queue.state == IN_PROCESS or (queue.state == READY and queue.wake > self.now):
+            stays = queue.wake <= self.now and self.may_hand_out(queue)
+            if queue.state == IN_PROCESS or (queue.state == READY and not stays):
                 self.move(queue, READY)
         self.settle()
         return number in self.leases

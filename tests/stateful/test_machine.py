@@ -1250,6 +1250,20 @@ def test_a_wake_that_has_ended_closed_windows_alone_has_nothing_to_undo() -> Non
         machine.agree()
 
 
+def test_a_queue_that_an_expiry_has_put_into_the_ring_leaves_it_with_a_landing_if_nothing_may_go_out() -> None:
+    pages = [SEED | {"url": f"https://c.a.test/{number}", "cost": cost} for number, cost in enumerate((1, 5))]
+    with begun(OPTIONS, 0, 1) as machine:
+        machine.schedule(pages[0])
+        machine.lease(1, 15.0)
+        machine.landed(0, PLAIN)
+        machine.schedule(pages[1])
+        machine.lease(1, 2000.0)
+        machine.time_passes(45.0)
+        machine.landed(1, PLAIN)
+        machine.agree()
+        assert machine.frontier.summary().queues["IN_PROCESS"] == 1
+
+
 disks = st.lists(
     st.one_of(st.sampled_from((999, 1249, 1250)), st.sampled_from(("operator", "undo", "lease", "reopen", "crash"))),
     min_size=5,
