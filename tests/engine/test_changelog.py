@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier import CrawlState, Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import lease_table
 from budgetfrontier.engine.changelog import Changelog
@@ -226,6 +226,34 @@ def test_hooks_are_called_once_it_is_committed(tmp_path: Path) -> None:
     assert ended == []
     log.commit()
     assert ended == [Outcome.SUCCESS]
+    f.close()
+
+
+def test_hooks_are_called_once_what_the_opening_did_is_committed(tmp_path: Path) -> None:
+    told = list[CrawlState]()
+
+    def on_pause_at_finish(frontier: Frontier, report: object) -> None:
+        told.append(frontier.state)
+
+    def opened(precedence: int) -> tuple[Frontier, Changelog]:
+        settings = make_settings(precedence_floor=4, precedence=precedence, pause_at_finish=True)
+        frontier = Frontier.open(
+            tmp_path / "f", settings, clock=ManualClock(START), hooks=[on_pause_at_finish], keep_leases=True,
+            partition=PARTITION,
+        )  # fmt: skip
+        frontier.internals.changelog.write(meta.PLACE, b"0")
+        return frontier, frontier.internals.changelog
+
+    f, log = opened(3)
+    f.schedule_many(pages("A", 1))
+    store(log)
+    f.close()
+    f, log = opened(5)  # nothing is eligible any more
+    assert (f.state, told) == (CrawlState.PAUSED, [])
+    store(log)
+    f.schedule_many(pages("B", 1))
+    store(log)
+    assert told == [CrawlState.PAUSED]
     f.close()
 
 

@@ -21,8 +21,9 @@ from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys, meta, table_changes
 from budgetfrontier.storage.environment import Environment
 from tests.examples import few
+from tests.stateful.model import OPTIONS
 from tests.stateful.model_settings import GROUPS
-from tests.stateful.test_machine import FrontierMachine, small_steps, values
+from tests.stateful.test_machine import SEED, FrontierMachine, begun, small_steps, values
 from tests.support import kernel
 
 __all__ = ["small_steps"]  # this fixture is for these tests, too
@@ -115,6 +116,18 @@ class OwnerMachine(FrontierMachine):
     # What a partition has not: commits of its own, a mailbox, and a look at its disk.
     commit = atomic_batch = delete_through_the_mailbox = fill_disk = None  # type: ignore[assignment]
     close_and_reopen = crash_and_reopen = None  # type: ignore[assignment]
+
+
+def test_the_hooks_of_what_an_opening_has_ended_are_called_with_its_commit() -> None:
+    """The former owner's commit had none of it: each owner tells of it once, as any frontier that is opened."""
+    machine = OwnerMachine()
+    with begun(OPTIONS | {"pause_at_finish": True, "precedence_floor": 4}, 0, 1, machine):
+        machine.hand_over(None)
+        machine.schedule(SEED | {"url": "https://a.test/0"})
+        machine.agree()
+        machine.hand_over({"precedence": 5})
+        machine.agree()
+        assert machine.finishes == 1
 
 
 TestOwnerMachine = OwnerMachine.TestCase

@@ -847,14 +847,14 @@ class FrontierMachine(RuleBasedStateMachine):
         self.look_at_disk()
 
     def open_again(self, changed: dict[str, Any] | None) -> None:
-        """Open the frontier that was closed, with other settings if some have changed."""
+        """Open the frontier that was closed, with other settings if some have changed, of which hooks may be told."""
+        self.finishes = self.model.counts["finishes"]
         if changed and any(self.options[name] != value for name, value in changed.items()):
             self.options = self.options | changed
             self.model.options = dict(self.options)
             self.model.settings_changed()
             self.model.commit()
         self.frontier = self.open(settings_of(self.options) if changed else None)
-        self.finishes = self.model.counts["finishes"]
 
     @rule(keep_leases=booleans, really=rarely)
     def crash_and_reopen(self, keep_leases: bool, really: bool) -> None:
@@ -1087,9 +1087,11 @@ TestFrontierMachine.settings = few(50)
 
 
 @contextmanager
-def begun(options: dict[str, Any], pages: int, hosts: int) -> Iterator[FrontierMachine]:
+def begun(
+    options: dict[str, Any], pages: int, hosts: int, machine: FrontierMachine | None = None
+) -> Iterator[FrontierMachine]:
     """A machine that is driven by hand."""
-    machine = FrontierMachine()
+    machine = machine or FrontierMachine()
     try:
         machine.begin(options, pages, hosts)
         yield machine
