@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from budgetfrontier.core.units import format_time, write_duration
 from budgetfrontier.core.vocabulary import ROW_FIELDS
 from budgetfrontier.tools.cli import common
@@ -72,7 +70,9 @@ def write_queue(
     more = {name: getattr(record, name) for name in names}
     shared = {} if group is None else {name: getattr(group, name) for name in group.__struct_fields__}
     if args.format == "json":
-        rest = {"group": shared or None, "quotas": msgspec.to_builtins(quotas), "pending": pending}
+        from msgspec import to_builtins
+
+        rest = {"group": shared or None, "quotas": to_builtins(quotas), "pending": pending}
         json.dump(row | more | rest, sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif args.format == "csv":
