@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 
@@ -10,6 +12,7 @@ _FILES = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONL
 
 def main() -> int:
     """Run the command line. Ctrl-C while modules are still imported ends it without a traceback."""
+    atexit.register(gc.freeze)  # so that the interpreter looks for no garbage at its end, among all that was imported
     try:
         _open_closed_files()
         if sys.argv[1:2] in (["crawl"], ["demo"]):  # they finish their fetches in flight, and say so by their exit code

@@ -88,6 +88,17 @@ def test_ctrl_c_at_any_import_leaves_no_traceback(stopped: Path, tmp_path: Path,
         assert ended.returncode and "Traceback" not in ended.stderr
 
 
+def test_a_program_that_ends_looks_for_no_garbage_among_its_modules() -> None:
+    script = (
+        "import atexit, gc, sys\n"
+        "from budgetfrontier.__main__ import main\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > len(gc.get_objects())))\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, "--version"], capture_output=True, text=True, check=True)
+    assert ended.stdout.endswith("\nTrue\n")
+
+
 def test_every_command_is_there() -> None:
     assert set(parsers()) >= COMMANDS
 
