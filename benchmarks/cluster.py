@@ -87,7 +87,7 @@ class Owner:
     def append(self) -> None:
         """Append what has changed to the log; commit when it is time."""
         self._number += 1
-        changes = Changes(self._log.take() or b"", [])
+        changes = Changes(self._log.take(), [])
         self.entries += entries.encode_changes(changes, epoch=0, number=self._number, crawl="c")
         if self._log.is_full:
             self._log.commit()

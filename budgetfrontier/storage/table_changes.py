@@ -286,7 +286,10 @@ class _RecordingTransaction:
     def put(self, key: bytes, value: bytes, *, overwrite: bool = True, db: Any) -> bool:
         rows, before = self._rows[db], self._before.get(db)
         if before is not None and len(before) < MOST_PATCHED and key not in rows:
-            before[key] = self._txn.get(key, db=db)
+            old = self._txn.get(key, db=db)
+            if old == value and overwrite:
+                return True  # as the counters, which are written with everything
+            before[key] = old
         written: bool = self._txn.put(key, value, overwrite=overwrite, db=db)
         if written:
             rows[key] = value

@@ -11,13 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.cluster.log import entries
-from budgetfrontier.cluster.log.entries import Found, NewerEntry, SliceGranted, SliceWanted
+from budgetfrontier.cluster.log.entries import Changes, Found, NewerEntry, SliceGranted, SliceWanted
 from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.partition import Overtaken, WaitingCall
@@ -278,11 +279,20 @@ def test_a_lease_expires_by_itself_and_nothing_is_written_while_nothing_happens(
     for _ in range(5):
         owner.log.time += 5.0
         owner.commit()
+        owner.partition.frontier.check()
     assert (len(owner.log.entries), env.info()["last_txnid"]) == (length, written)
     owner.log.time += 6.0
     owner.commit()
     assert len(owner.log.entries) == length + 1
     assert owner.partition.frontier.summary().in_process == 0
+
+
+def test_an_entry_of_messages_alone_changes_no_copy(owner: Owner, tmp_path: Path) -> None:
+    message = msgspec.Raw(entries.encode_message(Found([f"https://{OTHER[0]}/"])))
+    before, told = owner.contents(), Changes(None, [(1, message)])
+    for data in entries.encode_changes(told, epoch=owner.partition.epoch, number=1000, crawl=CRAWL):
+        owner.log.append_data(data)
+    assert copied(tmp_path / "two", owner.log) == before
 
 
 def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:

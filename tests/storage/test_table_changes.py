@@ -159,6 +159,19 @@ def test_of_a_row_that_changes_again_only_what_differs_is_there(tmp_path: Path) 
         assert meta.read_changes(copy.txn, copy.db[keys.META]) == 2
 
 
+def test_a_row_that_is_written_as_it_was_has_not_changed(tmp_path: Path) -> None:
+    with both(tmp_path) as (env, recorder, copy):
+        queue(env, 0, "a.test", 1)
+        table_changes.apply(copy, recorder.take() or b"")
+        queue(env, 0, "a.test", 1)
+        assert not recorder.has_changes and recorder.take() is None
+        for value in 1, 2, 1, 3:
+            queue(env, 0, "a.test", value)
+        table_changes.apply(copy, recorder.take() or b"")
+        assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES)
+        assert meta.read_changes(copy.txn, copy.db[keys.META]) == 2
+
+
 def test_of_many_rows_some_are_put_whole(tmp_path: Path) -> None:
     with both(tmp_path) as (env, recorder, copy):
         table, many = env.db[keys.QUEUES], table_changes.MOST_PATCHED + 50

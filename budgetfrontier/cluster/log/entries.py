@@ -135,7 +135,8 @@ Body = Claimed | Changed | Request
 class Changes(msgspec.Struct, array_like=True, frozen=True):
     """The rows that an owner has changed (`Changelog.take`), and its encoded messages, each with its partition."""
 
-    rows: bytes
+    rows: bytes | None
+    """None if there are messages alone."""
     messages: list[tuple[int, msgspec.Raw]]
 
 

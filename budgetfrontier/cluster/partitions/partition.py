@@ -369,8 +369,7 @@ class Partition:
             self.place, self._is_place_due = place, False
             self._log.write(meta.PLACE, state.encode(place))
         self.forwarding.store()
-        changes = Changes(self._log.take() or b"", self._messages)
-        self._messages = []
+        changes, self._messages = Changes(self._log.take(), self._messages), []
         self._taken += 1
         return list(self._encoded(changes))
 

@@ -64,7 +64,8 @@ class PartitionCopy:
         """
         for offset, _, body, _ in self.reading.read(batch, begins):
             if isinstance(body, OwnerChanges):
-                self._write(body.changes.rows)
+                if body.changes.rows is not None:
+                    self._write(body.changes.rows)
             elif isinstance(body, Claimed) and body.nonce == self.nonce:
                 return offset
         return None
