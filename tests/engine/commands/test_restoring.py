@@ -348,7 +348,7 @@ def test_a_url_that_was_deleted_twice_comes_back_once(tmp_path: Path, oldest_fir
         numbers = sorted(entry.id for entry in f.audit() if entry.command == "delete")
         for number, returned in zip(numbers if oldest_first else reversed(numbers), (1, 0, 0), strict=True):
             foreseen = undo_checks.preview(f._guard.tables.flushed(), {"id": number}, START)
-            assert (foreseen["puts back"], foreseen.get("waiting", 0)) == (returned, 1 - returned)
+            assert (foreseen["returned"], foreseen.get("waiting", 0)) == (returned, 1 - returned)
             f.undo(number)
             assert f.audit(limit=1)[0].effect["returned"] == returned
             f.check()
@@ -363,7 +363,7 @@ def test_of_two_uris_of_one_url_one_comes_back(tmp_path: Path) -> None:
         f.delete(queue="a.test")
         assert f.audit()[0].effect["deleted"] == 5
         foreseen = undo_checks.preview(f._guard.tables.flushed(), {"id": 1}, START)
-        assert (foreseen["puts back"], foreseen["waiting"]) == (3, 2)
+        assert (foreseen["returned"], foreseen["waiting"]) == (3, 2)
         f.undo(1)
         assert f.audit(limit=1)[0].effect["returned"] == 3
         f.check()
