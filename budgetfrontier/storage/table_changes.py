@@ -2,12 +2,14 @@
 
 Whoever applies them needs no policy, no clock and no settings: a row is put, changed or deleted, and that is all. The
 last change of a row counts, so that a row that was written many times is there once. Changes are numbered, and applied
-once each and in order: a copy has the rows that the owner had, so that of some rows only what differs is there.
+once each and in order. Of a row that earlier changes of the same recorder have whole, only what differs from that is
+there: what the tables of the recorder had before, and might have wrong, counts for no other copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 from zlib import crc32
 
@@ -27,6 +29,9 @@ PATCHED: Final = frozenset((keys.META, keys.QUEUES, keys.GROUPS, keys.TALLIES))
 """Tables whose rows are changed again and again, in a few of their fields."""
 MOST_PATCHED: Final = 100
 """Rows of a table that are patched at most in one go: whole rows compress well if there are many of them."""
+
+MOST_LOGGED: Final = 1 << 14
+"""Rows of a table that are kept to patch them; with more of them, all are put whole once more."""
 
 _FEW: Final = 8
 """Keys of a column that are written as they are."""
@@ -76,17 +81,22 @@ _decode_numbered: Final = msgspec.msgpack.Decoder(Numbered).decode
 
 Rows = dict[bytes, bytes | None]
 """The values of rows by their keys; None: it was deleted, or was not there."""
+Logged = dict[bytes, bytes]
+"""Values of rows, by their keys, as the changes that were taken have them."""
 
 
 class Recorder:
-    """Notes the changes of rows that go through the transactions it wraps, until they are taken."""
+    """Notes the changes of rows that go through the transactions it wraps, until they are taken.
+
+    All that it takes has to go into one log, or nothing that it takes later.
+    """
 
     def __init__(self) -> None:
         self._txn: Any = None
         self._db: keys.Tables = {}
         self._rows: dict[Any, Rows] = {}
-        self._before: dict[Any, Rows] = {}
-        """The rows of PATCHED tables that have changed, as they were when changes were taken last."""
+        self._logged: dict[Any, Logged] = {}
+        """Those of PATCHED tables that can be patched."""
         self._folded: set[Any] = set()
 
     def __repr__(self) -> str:
@@ -103,8 +113,8 @@ class Recorder:
         if not self._db:
             self._db = db
             self._rows = {db[name]: {} for name in keys.TABLES}  # in this order
-            self._before = {db[name]: {} for name in PATCHED}
-        wrapped: Any = _RecordingTransaction(txn, self._rows, self._before, self._folded)
+            self._logged = {db[name]: {} for name in PATCHED}
+        wrapped: Any = _RecordingTransaction(txn, self._rows, self._logged, self._folded)
         return wrapped  # type: ignore[no-any-return]
 
     def take(self) -> bytes | None:
@@ -116,9 +126,8 @@ class Recorder:
             folded = table in self._folded
             if not (rows or folded):
                 continue
-            if before := self._before.get(table):
-                _patch_rows(changes, place, rows, before)
-                before.clear()
+            if (logged := self._logged.get(table)) is not None:
+                _patch_rows(changes, place, rows, logged)
             if rows or folded:
                 changes.tables.append(_table_changes(place, rows, folded=folded))
                 rows.clear()
@@ -215,17 +224,25 @@ def _patched_rows(env: Environment, numbered: Numbered) -> dict[str, list[tuple[
     return made
 
 
-def _patch_rows(changes: Numbered, table: int, rows: Rows, before: Rows) -> None:
-    """Move the rows of a table that can be patched from `rows` to the changes."""
+def _patch_rows(changes: Numbered, table: int, rows: Rows, logged: Logged) -> None:
+    """Move the rows of a table that can be patched from `rows` to the changes; note all of them as logged."""
     made: dict[bytes, Patch] = {}
-    for key in sorted(before):
-        old, new = before[key], rows.get(key)
+    for key in sorted(islice(rows, MOST_PATCHED)):
+        old, new = logged.get(key), rows[key]
         if old is not None and new is not None and (change := patch(old, new)) is not None:
             made[key] = change
             changes.crc = crc32(new, changes.crc)
-            del rows[key]
     if made:
         changes.patched.append(TablePatches(table, _joined([*made]), [*made.values()]))
+    for key, value in rows.items():
+        if value is None:
+            logged.pop(key, None)
+        else:
+            logged[key] = value
+    if len(logged) > MOST_LOGGED:
+        logged.clear()
+    for key in made:
+        del rows[key]
 
 
 def _table_changes(table: int, rows: Rows, *, folded: bool) -> TableChanges:
@@ -270,29 +287,24 @@ def _split(column: Column) -> list[bytes]:
 class _RecordingTransaction:
     """A transaction of LMDB that notes the rows which it changes. Reading goes to LMDB without a detour."""
 
-    __slots__ = ("_before", "_folded", "_rows", "_txn", "abort", "commit", "get", "id", "stat")
+    __slots__ = ("_folded", "_logged", "_rows", "_txn", "abort", "commit", "get", "id", "stat")
 
-    def __init__(self, txn: Any, rows: dict[Any, Rows], before: dict[Any, Rows], folded: set[Any]) -> None:
+    def __init__(self, txn: Any, rows: dict[Any, Rows], logged: dict[Any, Logged], folded: set[Any]) -> None:
         self._txn = txn
         self._rows = rows
-        self._before = before
+        self._logged = logged
         self._folded = folded
         self.get, self.stat, self.id = txn.get, txn.stat, txn.id
         self.commit, self.abort = txn.commit, txn.abort
 
     def cursor(self, db: Any) -> _RecordingCursor:
-        return _RecordingCursor(self._txn, db, self._rows[db], self._before.get(db))
+        return _RecordingCursor(self._txn, db, self._rows[db])
 
     def put(self, key: bytes, value: bytes, *, overwrite: bool = True, db: Any) -> bool:
-        rows, before = self._rows[db], self._before.get(db)
-        if before is not None and len(before) < MOST_PATCHED and key not in rows:
-            old = self._txn.get(key, db=db)
-            if old == value and overwrite:
-                return True  # as the counters, which are written with everything
-            before[key] = old
         written: bool = self._txn.put(key, value, overwrite=overwrite, db=db)
-        if written:
-            rows[key] = value
+        rows, logged = self._rows[db], self._logged.get(db)
+        if written and (logged is None or logged.get(key) != value or key in rows):
+            rows[key] = value  # the counters are written with everything, and are often as they were
         return written
 
     def delete(self, key: bytes, *, db: Any) -> bool:
@@ -317,11 +329,8 @@ class _RecordingCursor:
 
     __slots__ = (
         *(
-            "_txn",
-            "_db",
             "_cursor",
             "_rows",
-            "_before",
             "_put",
             "set_key",
             "set_range",
@@ -336,10 +345,9 @@ class _RecordingCursor:
         *("iternext", "iterprev", "close"),
     )
 
-    def __init__(self, txn: Any, db: Any, rows: Rows, before: Rows | None) -> None:
-        self._txn, self._db = txn, db
+    def __init__(self, txn: Any, db: Any, rows: Rows) -> None:
         self._cursor = cursor = txn.cursor(db)
-        self._rows, self._before = rows, before
+        self._rows = rows
         self._put = cursor.put
         self.set_key, self.set_range = cursor.set_key, cursor.set_range
         self.first, self.last, self.next, self.prev = cursor.first, cursor.last, cursor.next, cursor.prev
@@ -350,7 +358,6 @@ class _RecordingCursor:
         return iter(self._cursor)
 
     def put(self, key: bytes, value: bytes, dupdata: bool = True, overwrite: bool = True) -> bool:
-        self._note_before(key)
         written: bool = self._put(key, value, dupdata, overwrite)
         if written:
             self._rows[key] = value
@@ -358,9 +365,6 @@ class _RecordingCursor:
 
     def putmulti(self, items: Iterable[tuple[bytes, bytes]]) -> None:
         rows = list(items)
-        if self._before is not None:
-            for key, _ in rows[:MOST_PATCHED]:
-                self._note_before(key)
         self._cursor.putmulti(rows)
         self._rows.update(rows)
 
@@ -370,8 +374,3 @@ class _RecordingCursor:
         if deleted:
             self._rows[key] = None
         return deleted
-
-    def _note_before(self, key: bytes) -> None:
-        before = self._before
-        if before is not None and len(before) < MOST_PATCHED and key not in self._rows:
-            before[key] = self._txn.get(key, db=self._db)

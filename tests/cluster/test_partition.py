@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings
-from budgetfrontier.cluster.log import entries
+from budgetfrontier.cluster.log import entries, state
 from budgetfrontier.cluster.log.entries import Changes, Found, NewerEntry, SliceGranted, SliceWanted
 from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.partitions import partition
@@ -34,6 +34,8 @@ from budgetfrontier.engine.commands import runner
 from budgetfrontier.errors import FrontierError, NotOwner, SettingsError
 from budgetfrontier.rules import crawl_windows
 from budgetfrontier.storage import keys
+from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.verify import verify
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, Sent, copied
 from tests.examples import few
 
@@ -490,6 +492,31 @@ def test_large_changes_are_several_entries_which_count_together(
     with closing(Owner(tmp_path / "three", owner.log)) as three:
         assert three.partition.frontier.summary().queued == 0
         assert three.contents() == copied(tmp_path / "four", owner.log)
+
+
+def test_a_wrong_row_of_an_owner_damages_no_good_copy(owner: Owner, tmp_path: Path) -> None:
+    """A bit on its disk that no check sees: who has the right row, or none, takes the partition over all the same."""
+    log, wrong, good = owner.log, owner.partition.folder, tmp_path / "good"
+    owner.schedule(*(f"https://{OWN[0]}/{number}" for number in range(9)))
+    owner.commit()
+    owner.close()
+    copied(good, log)
+    with closing(Environment(wrong / state.FRONTIER)) as env:
+        [(key, value)] = [row for row in env.txn.cursor(env.db[keys.QUEUES]) if row[0] != keys.SENTINEL]
+        fields = msgspec.msgpack.decode(value)
+        fields[fields.index(3000)] = 3001
+        env.txn.put(key, msgspec.msgpack.encode(fields), db=env.db[keys.QUEUES])
+        env.commit()
+    verify(wrong / state.FRONTIER)
+    for folder in (wrong, good, tmp_path / "new"):
+        with closing(Owner(folder, log)) as other:
+            for _ in range(2):
+                log.time += 60
+                [lease] = other.lease()
+                other.finish(lease.id)
+            contents = other.contents()
+            for copy in (good, tmp_path / "other"):
+                assert folder == copy or copied(copy, log) == contents
 
 
 def test_bad_entries_are_counted_and_those_of_another_version_end_the_worker(owner: Owner) -> None:

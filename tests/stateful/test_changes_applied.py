@@ -108,6 +108,23 @@ class OwnerMachine(FrontierMachine):
         self.model.crash(keep_leases=True)
         self.open_again(changed)
 
+    @rule(data=st.data(), is_new=st.booleans())
+    def have_a_wrong_row(self, data: st.DataObject, is_new: bool) -> None:
+        """Let a row of the owner alone be another one on its disk, until it is written again: nobody else notices."""
+        if is_new:
+            self.hand_over(None)
+        self.send()
+        env = kernel(self.frontier).tables.env
+        table = data.draw(st.sampled_from(sorted(table_changes.PATCHED)))
+        found = [row for row in tables(env)[table] if row[0] != keys.SENTINEL and row[1]]
+        if found:
+            key, value = data.draw(st.sampled_from(found))
+            wrong = bytearray(value)
+            wrong[data.draw(st.integers(0, len(value) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+            txn: Any = env.txn
+            txn._txn.put(key, bytes(wrong), db=env.db[table])
+            env.txn.put(key, value, db=env.db[table])
+
     def teardown(self) -> None:
         if hasattr(self, "copy"):
             self.copy.close()

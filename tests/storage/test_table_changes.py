@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -190,11 +190,46 @@ def test_of_many_rows_some_are_put_whole(tmp_path: Path) -> None:
 
 def test_a_row_that_went_and_came_again_is_put_whole(tmp_path: Path) -> None:
     with both(tmp_path) as (env, recorder, copy):
-        for fields in ((1, 2, 3), (1, 2, 4)):
-            env.txn.delete(keys.u32.pack(7), db=env.db[keys.QUEUES])
-            queue(env, 7, *fields)
+        for fields in ((1, 2, 3), None, (1, 2, 4)):
+            if fields is None:
+                env.txn.delete(keys.u32.pack(7), db=env.db[keys.QUEUES])
+            else:
+                queue(env, 7, *fields)
             changes = recorder.take()
-            assert changes is not None and msgspec.msgpack.encode(fields) in changes
+            assert changes is not None and (fields is None or msgspec.msgpack.encode(fields) in changes)
+            table_changes.apply(copy, changes)
+            assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES)
+
+
+def test_a_row_that_is_wrong_where_changes_are_made_damages_no_copy(tmp_path: Path) -> None:
+    """Whether it was so before, or has become so between two changes of it."""
+    for wrong_at in range(3):
+        recorder = Recorder()
+        with (
+            closing(Environment(tmp_path / f"one-{wrong_at}", wrap=recorder.wrap)) as env,
+            closing(Environment(tmp_path / f"copy-{wrong_at}")) as copy,
+        ):
+            raw, key = recorder._txn, keys.u32.pack(7)
+            for txn, db in ((raw, env.db), (copy.txn, copy.db)):
+                txn.put(key, msgspec.msgpack.encode(["host", 1, 2000]), db=db[keys.QUEUES])
+            for turn in range(3):
+                if turn == wrong_at:
+                    raw.put(key, msgspec.msgpack.encode(["hosu", 9, 2001]), db=env.db[keys.QUEUES])
+                queue(env, 7, "host", turn + 2, 2000)
+                changes = recorder.take()
+                assert changes is not None and (b"host" in changes) == (turn == 0)
+                assert table_changes.apply(copy, changes) == 1
+                assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES)
+
+
+def test_the_rows_that_are_kept_to_patch_them_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_changes, "MOST_LOGGED", 3)
+    with both(tmp_path) as (env, recorder, copy):
+        for turn, numbers in enumerate([range(3), range(3), range(4), range(3), range(3)]):
+            for number in numbers:
+                queue(env, number, "host", turn)
+            changes = recorder.take()
+            assert changes is not None and changes.count(b"host") == [3, 0, 1, 3, 0][turn]
             table_changes.apply(copy, changes)
             assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES)
 
