@@ -7,15 +7,19 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
+from threading import Event
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 from moto.server import ThreadedMotoServer
 
+from budgetfrontier.bus.interface import BusError
+from budgetfrontier.cluster.directory import topics
 from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.log.state import LogPlace, place_in
@@ -41,6 +45,7 @@ from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import opened_lmdb
 from tests.cluster.log import CRAWL, PARTITIONS, Contents, Log, Owner, rows
 from tests.cluster.test_partition import random_log
+from tests.support import PATIENCE
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -291,6 +296,42 @@ def test_snapshots_of_another_log_are_neither_restored_nor_counted(tmp_path: Pat
     Restorer(store(settings), CRAWL, PARTITIONS, log_id=str)(0, tmp_path / "two")
     state = place_in(tmp_path / "two" / "frontier")
     assert state is not None and state.position == taken.position
+    for name in ("one", "new"):  # an old copy, and none
+        with pytest.raises(SnapshotError, match=f"no broker says which topic {CRAWL}-log is"):
+            Restorer(store(settings), CRAWL, PARTITIONS, log_id=lambda: None)(0, tmp_path / name)
+    assert place_in(tmp_path / "one" / "frontier") is not None
+
+
+def test_two_partitions_that_are_opened_together_hear_of_one_log() -> None:
+    """The identity is asked for once: whoever comes meanwhile waits for the answer, and takes none for an answer."""
+    asked, answer, calls = Event(), Event(), list[str]()
+
+    class Bus:
+        def topic_id(self, topic: str, timeout: float) -> str:
+            calls.append(topic)
+            asked.set()
+            assert answer.wait(PATIENCE)
+            return "Fb0lNWW8SSqhy1o4qqgrGQ"
+
+    bus: Any = Bus()
+    look = topics.log_identity(bus, CRAWL)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(look)
+        assert asked.wait(PATIENCE)
+        second = threads.submit(look)
+        wait([second], timeout=0.05)
+        answer.set()
+        assert first.result() == second.result() == look() == "Fb0lNWW8SSqhy1o4qqgrGQ"
+    assert calls == [f"{CRAWL}-log"]
+
+
+def test_an_identity_that_no_broker_tells_is_not_known() -> None:
+    class Bus:
+        def topic_id(self, topic: str, timeout: float) -> str:
+            raise BusError("away")
+
+    bus: Any = Bus()
+    assert topics.log_identity(bus, CRAWL)() is None
 
 
 def test_a_bit_that_has_changed_anywhere_in_a_snapshot_is_noticed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
@@ -65,17 +66,23 @@ def _begun_with(directory: KafkaDirectory) -> int:
     return max((owner.partitions for owner in owners), default=0)
 
 
-def log_identity(bus: KafkaBus, crawl: str) -> Callable[[], str]:
-    """Return a function for the id of the topic of a crawl's logs, seconds old at most; "" while it is not known."""
-    known, looked_at = "", -inf
+def log_identity(bus: KafkaBus, crawl: str) -> Callable[[], str | None]:
+    """Return a function for the id of the topic of a crawl's logs, seconds old at most; None while it is not known.
 
-    def look() -> str:
+    A broker without ids has "". It may be called in any thread, and waits for an answer `PATIENCE` seconds at most, or
+    for the one that another thread waits for.
+    """
+    known: str | None = None
+    looked_at, asking = -inf, threading.Lock()
+
+    def look() -> str | None:
         nonlocal known, looked_at
-        if monotonic() > looked_at + _LOOK_EVERY:
-            looked_at = monotonic()
-            with suppress(BusError):
-                known = bus.topic_id(f"{crawl}-log", PATIENCE)
-        return known
+        with asking:
+            if monotonic() > looked_at + _LOOK_EVERY:
+                with suppress(BusError):
+                    known = bus.topic_id(f"{crawl}-log", PATIENCE)
+                looked_at = monotonic()
+            return known
 
     return look
 

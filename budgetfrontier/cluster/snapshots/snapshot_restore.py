@@ -49,9 +49,11 @@ class Restorer:
     """Brings the newest snapshot to a worker that has no later copy of a partition."""
 
     def __init__(
-        self, store: SnapshotStore, crawl: str, partitions: int, *, log_id: Callable[[], str] | None = None
+        self, store: SnapshotStore, crawl: str, partitions: int, *, log_id: Callable[[], str | None] | None = None
     ) -> None:
-        """Restore from a store. `log_id()` returns the identity of the logs, whose snapshots alone count; None: all."""
+        """Restore from a store. `log_id()` returns the identity of the logs, whose snapshots alone count; without it,
+        all count. It returns None while that is not known.
+        """
         self._store, self._crawl, self._partitions, self._log_id = store, crawl, partitions, log_id
 
     def __repr__(self) -> str:
@@ -60,23 +62,28 @@ class Restorer:
     def __call__(self, partition: int, folder: Path) -> None:
         """Replace the copy in the folder of a partition if there is a later snapshot; a kill leaves one or the other.
 
-        Raises SnapshotError if there is no copy and the store does not answer, CorruptFrontier if the copy is damaged.
+        Raises SnapshotError if there is no copy and the store does not answer, or if it is not known which snapshots
+        count, and CorruptFrontier if the copy is damaged.
         """
         clear_up(folder)
         local = place_in(folder / FRONTIER)
         if local is not None and not self._is_of(local, partition):
             return  # it is refused when it is opened, and must not be replaced
+        log_id = None if self._log_id is None else self._log_id()
+        if self._log_id is not None and log_id is None:
+            raise SnapshotError(
+                f"no broker says which topic {self._crawl}-log is, so that no snapshot is known to be of it"
+            )
         position = -1 if local is None else local.position
         try:
-            self._restore(partition, folder, position)
+            self._restore(partition, folder, position, log_id)
         except SnapshotError as e:
             if local is None:
                 raise
             log.warning("partition %d goes on from the worker's own copy: %s", partition, in_a_line(e))
 
-    def _restore(self, partition: int, folder: Path, position: int) -> None:
+    def _restore(self, partition: int, folder: Path, position: int, log_id: str | None) -> None:
         names = self._store.names(folder_of(self._crawl, partition))
-        log_id = None if self._log_id is None else self._log_id()
         for snapshot in newest_first(names, self._crawl, partition, log_id):
             if snapshot.position <= position:
                 break

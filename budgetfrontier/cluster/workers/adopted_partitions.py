@@ -97,7 +97,7 @@ class Adoption:
         bus: Bus,
         stream: Stream,
         directory: WorkerDirectory,
-        log_id: Callable[[], str],
+        log_id: Callable[[], str | None],
         folder: Callable[[int], Path],
     ) -> None:
         """`log_id` returns the identity of the logs, `folder` that of a partition in this worker's folder."""

@@ -68,8 +68,9 @@ class ClusterWorker:
     `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called in a thread before
     one is opened, to bring a copy there if it has a later one. `snapshots` are taken of those that it owns. An error of
     a partition ends the worker: others take over; if its log has a gap, it alone is left closed. `session` is that of
-    the bus; `log_id` returns the identity of the logs, "" if it is not known; `delete_before(partition, offset)` lets
-    a broker delete the entries before an offset, if it does not delete those that are committed anyway.
+    the bus; `log_id` returns the identity of the logs, None while it is not known, "" if they have none;
+    `delete_before(partition, offset)` lets a broker delete the entries before an offset, if it does not delete those
+    that are committed anyway.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ClusterWorker:
         restore: Restore | None = None,
         snapshots: Taker | None = None,
         session: float = SESSION,
-        log_id: Callable[[], str] = str,
+        log_id: Callable[[], str | None] = str,
         delete_before: Callable[[int, int], None] = lambda partition, offset: None,
     ) -> None:
         self.crawl = settings.crawl
@@ -273,7 +274,7 @@ class ClusterWorker:
             if copy.claims_at:
                 log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", number)
             copy.nonce = os.urandom(8)
-            self.append(number, Claimed(self.name, copy.nonce, self._log_id()))
+            self.append(number, Claimed(self.name, copy.nonce, self._log_id() or ""))
 
     def _keep(self, mine: Iterable[int]) -> None:
         """Close the partitions that belong to another worker now."""
