@@ -20,6 +20,7 @@ from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.settings import sheets
 from budgetfrontier.storage import group_listing, keys, quota_use, series
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.disks import filled_disks
 from budgetfrontier.storage.limits_used import read_used
 from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.series import SeriesRow
@@ -35,6 +36,7 @@ LATELY = {600.0: 0, 120.0: 20}
 """The seconds of the last minutes, whose rates count if the crawl has changed its pace, and how many URIs show that."""
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
+_FAR = 10 * 365 * DAY  # when a disk is full after so long, no sentence says so
 SPAN_WORDS = {"10m": "10 minutes", "1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
 SPANS = {"10m": 600.0, "1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
 """The times that can be looked at, in seconds."""
@@ -254,10 +256,25 @@ def compared(found: Sequence[forecasts.Forecast]) -> list[forecasts.Forecast]:
 
 
 def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR, *, standstill: str = "") -> str:
-    """Return the sentence on what ends the crawl first, when, and how sure that is, at the rates of `length`.
+    """Return what ends the crawl first, when, and how sure that is, at the rates of `length`, in sentences.
 
-    `standstill` is why nothing ends at present: then its end has no time yet.
+    The last one says when a disk is full, if that is before the end, or no end is known. `standstill` is why nothing
+    ends at present: then its end has no time yet.
     """
+    return f"{_end_sentence(found, length, standstill)}{_full_sentence(found)}"
+
+
+def _full_sentence(found: Sequence[forecasts.Forecast]) -> str:
+    full, first = forecasts.first_full(found), forecasts.binding(found)
+    if full is None or not full.seconds or full.seconds > _FAR:
+        return ""
+    if first is not None and (first.seconds or 0.0) <= full.seconds:
+        return ""
+    when = describe_duration(ceil(full.seconds))
+    return f" At that pace the {full.bound} is full after {when} ({full.sure}): {full.why}."
+
+
+def _end_sentence(found: Sequence[forecasts.Forecast], length: float, standstill: str) -> str:
     first = forecasts.binding(found)
     unscanned = any(one.bound == forecasts.QUEUES for one in found)
     if first is None:
@@ -318,9 +335,10 @@ def of_windows(settings: Settings, adjustments: Sequence[Override]) -> dict[str,
 
 
 def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit]:
-    """Return the rest of each limit of the crawl of the frontier at `path`.
+    """Return the rest of each limit of the crawl of the frontier at `path`, and of its disks. O(files of the job).
 
-    The time since the last commit counts if a process runs, unless the crawl is paused.
+    The time since the last commit counts if a process runs, unless the crawl is paused. A disk fills by what the
+    crawl's files on it have so far for each URI scheduled, and for each fetch.
     """
     of_crawl, adjustments = view.settings()
     settings, totals, found = of_crawl.limits, view.summary(), of_windows(of_crawl, adjustments)
@@ -336,4 +354,8 @@ def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit
     if settings.max_bytes:
         size = totals.bytes if used is None else used.size
         found["max_bytes"] = forecasts.Limit(settings.max_bytes - size, ("bytes",), forecasts.BYTES)
+    fetched = sum(totals[name] for name in FIGURES["fetched"])
+    for disk in filled_disks(path):
+        each = disk.frontier / max(totals.scheduled, 1), disk.outputs / max(fetched, 1)
+        found[disk.name] = forecasts.Limit(disk.free, ("discovered", "fetched"), forecasts.BYTES, each)
     return found

@@ -19,6 +19,8 @@ WINDOWS = "windows"
 """The bound of crawl windows, of which no forecast is made."""
 QUEUES = "queues"
 """The bound of budgets and politeness, of which no forecast is made before all queues were looked at."""
+DISK = "disk"
+"""The beginning of the names of bounds of disks: a full one stops the crawl until there is room, but does not end it"""
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""
 CHANGED = 1.5
@@ -67,6 +69,8 @@ class Limit(NamedTuple):
     figures: tuple[str, ...]
     """The figures that use it up; none for seconds of running."""
     unit: str = ""
+    each: tuple[float, ...] = ()
+    """The part of it that one of each figure uses; () if that is 1."""
 
 
 Terms = tuple[float, bool, float, bool | None]
@@ -250,7 +254,7 @@ def forecasts(
         if holds.under_quota:
             why = f"{holds.under_quota:,} URIs are in queues with quotas, which may end these before: not considered"
             yield Forecast("quotas", None, None, None, "unknown", why)
-    for name, (left, figures, unit) in limits.items():
+    for name, (left, figures, unit, each) in limits.items():
         if name == WINDOWS:
             why = "not all hours in which crawl windows are closed are considered"
             yield Forecast(name, None, None, None, "unknown", why)
@@ -258,7 +262,10 @@ def forecasts(
             yield Forecast(name, None, None, None, "unknown", "only `budgetfrontier crawl` counts what is used of it")
         elif figures:
             shown = format_size(max(left, 0.0)) if unit == BYTES else f"{max(left, 0.0):,.0f} {unit}"
-            yield _used_up(name, left, _together(rates, figures), last, f"{shown} left", sizes=unit == BYTES)
+            rate = _together(rates, figures, each)
+            one = _used_up(name, left, rate, last, f"{shown} left", sizes=unit == BYTES)
+            averaged = each and one.seconds is not None
+            yield msgspec.structs.replace(one, sure="rough") if averaged else one
         else:
             left = max(left, 0.0)
             yield Forecast(name, left, left, left, "exact", "while a process runs it, without pauses")
@@ -270,7 +277,7 @@ def binding(found: Sequence[Forecast]) -> Forecast | None:
     Before politeness allows the last URI of each queue to be leased, neither rate nor budgets can end the crawl: only
     limits.
     """
-    known = {forecast.bound: forecast for forecast in found if forecast.seconds is not None}
+    known = {one.bound: one for one in found if one.seconds is not None and not one.bound.startswith(DISK)}
     politeness, rate = known.pop("politeness", None), known.get("rate")
     if politeness is not None and not (rate is not None and not _seconds(rate)):
         for bound in ("rate", "budgets"):
@@ -279,6 +286,12 @@ def binding(found: Sequence[Forecast]) -> Forecast | None:
         if any(forecast.bound == "rate" and forecast.sure == "unknown" for forecast in found):
             known["rate"] = politeness  # nothing else bounds the waiting URIs
     return min(known.values(), key=_seconds, default=None)
+
+
+def first_full(found: Sequence[Forecast]) -> Forecast | None:
+    """Return the forecast of the disk that is full first; None if none fills up, or that is not known."""
+    disks = (forecast for forecast in found if forecast.bound.startswith(DISK) and forecast.seconds is not None)
+    return min(disks, key=_seconds, default=None)
 
 
 def _seconds(forecast: Forecast) -> float:
@@ -303,16 +316,17 @@ def _by_rate(last: Window, waiting: int, over_quota: int, aside: str) -> Forecas
     return Forecast("rate", waiting / net * 3600, None, None, _sure(last), why)
 
 
-def _together(rates: Mapping[str, Rate], figures: Sequence[str]) -> Rate | None:
-    """Return the rate of several figures; the spread is that of each, added up."""
-    found = [rates[figure] for figure in figures if figure in rates]
+def _together(rates: Mapping[str, Rate], figures: Sequence[str], each: Sequence[float] = ()) -> Rate | None:
+    """Return the rate of several figures, times what each uses; the spread is that of each, added up."""
+    weights = dict(zip(figures, each or [1] * len(figures), strict=True))
+    found = [(rates[figure], weight) for figure, weight in weights.items() if figure in rates]
     if not found:
         return None
     return Rate(
-        sum(rate.count for rate in found),
-        sum(rate.per_hour for rate in found),
-        added([rate.low for rate in found]),
-        added([rate.high for rate in found]),
+        sum(rate.count * weight for rate, weight in found),
+        sum(rate.per_hour * weight for rate, weight in found),
+        added([None if rate.low is None else rate.low * weight for rate, weight in found]),
+        added([None if rate.high is None else rate.high * weight for rate, weight in found]),
     )
 
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 
 def free_bytes(path: str | os.PathLike[str]) -> int:
@@ -22,6 +23,42 @@ def free_by_disk(folders: Iterable[Path]) -> dict[str, int]:
     found: dict[tuple[int, int], tuple[str, int]] = {}
     for folder in folders:
         with suppress(OSError):
-            usage = shutil.disk_usage(folder)
-            found.setdefault((folder.stat().st_dev, usage.total), (os.fspath(folder), usage.free))
+            disk, free = _disk_of(folder)
+            found.setdefault(disk, (os.fspath(folder), free))
     return dict(found.values())
+
+
+class FilledDisk(NamedTuple):
+    """A disk that a crawl writes to: its free bytes, and those that the crawl's files on it take."""
+
+    name: str
+    free: int
+    frontier: int
+    """The bytes of the frontier's file, which grows with each URI."""
+    outputs: int
+    """The bytes of logs and WARC files, which grow with each fetch."""
+
+
+def filled_disks(path: Path) -> list[FilledDisk]:
+    """Return the disks of the frontier at `path`, and of the folders `logs` and `warcs` beside it. O(files).
+
+    The first is the frontier's, "disk"; one that only a folder beside it is on is called after that.
+    """
+    found: dict[tuple[int, int], FilledDisk] = {}
+    for folder in (path, path.parent / "logs", path.parent / "warcs"):
+        with suppress(OSError):
+            disk, free = _disk_of(folder)
+            size = sum(file.stat().st_blocks * 512 for file in os.scandir(folder) if file.is_file())
+            name = "disk" if folder is path else f"disk of {folder.name}"
+            known = found.get(disk, FilledDisk(name, free, 0, 0))
+            if folder is path:
+                found[disk] = known._replace(frontier=size)
+            else:
+                found[disk] = known._replace(outputs=known.outputs + size)
+    return list(found.values())
+
+
+def _disk_of(folder: Path) -> tuple[tuple[int, int], int]:
+    """Return what tells the disk of a folder from others, and its free bytes."""
+    usage = shutil.disk_usage(folder)
+    return (folder.stat().st_dev, usage.total), usage.free

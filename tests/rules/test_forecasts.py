@@ -13,6 +13,7 @@ from budgetfrontier.rules.forecasts import (
     Holdings,
     Limit,
     binding,
+    first_full,
     forecasts,
     latest_of,
     least_delay,
@@ -150,6 +151,18 @@ def test_a_limit_is_used_up_at_the_rate_of_its_figure() -> None:
     assert by_bound(an_hour(step=0), 5, max_uris=Limit(3, ("finished",)))["max_uris"].seconds is None
     unknown = by_bound(an_hour(), 5, max_time=Limit(None, ()))["max_time"]
     assert (unknown.seconds, unknown.sure) == (None, "unknown")
+
+
+def test_a_disk_fills_by_what_each_figure_uses_and_ends_nothing() -> None:
+    disk = Limit(36_000, ("discovered", "fetched"), BYTES, (10.0, 2.0))
+    found = by_bound(an_hour(), 5, disk=disk)
+    rates = an_hour().rates
+    used = 10 * rates["discovered"].per_hour + 2 * rates["fetched"].per_hour
+    assert found["disk"].seconds == pytest.approx(36_000 / used * 3600)
+    assert (found["disk"].sure, found["disk"].why.partition(",")[0]) == ("rough", "35.2 KiB left")
+    assert binding([found["disk"]]) is None
+    assert first_full([*found.values()]) is found["disk"]
+    assert first_full([*by_bound(an_hour(), 5, max_uris=Limit(5, ("succeeded",), "URIs")).values()]) is None
 
 
 def test_what_queues_hold_may_not_be_known_yet() -> None:

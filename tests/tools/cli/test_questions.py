@@ -186,7 +186,7 @@ ANSWERS = {
         ("nothing was changed", "URIs in retired queues 15 1", "How sure it is"),
         query="?op=simulate&total=10&until=12h",
     ),
-    "When is the disk full?": Answer(("disk_full_within", "is full in"), ("disk_full_within", "is full in")),
+    "When is the disk full?": Answer(("\ndisk  ", "B left, ", "B an hour"), ("disk ", "B left, ", "B an hour")),
     "What is alarming, and who was told?": Answer(("disk_full_within", "warn"), ("disk_full_within", "is full in")),
     "What differs from the last run?": Answer(
         ("run 1: fetched 2", "run 2: fetched 1", "museum.test"), ("museum.test",), query="?run=1&run2=2"
@@ -209,7 +209,7 @@ ANSWERS = {
     ),
     "Which of my jobs are ill?": Answer(("Verdict: No process runs this crawl",), ("No process runs this crawl",)),
 }
-IN_SECOND = [*ANSWERS][[*ANSWERS].index("When is the disk full?") :]
+IN_SECOND = [*ANSWERS][[*ANSWERS].index("What is alarming, and who was told?") :]
 """The questions about the job of `second_job`."""
 
 OF_API: dict[str, tuple[str, ...]] = {
@@ -250,7 +250,7 @@ OF_API: dict[str, tuple[str, ...]] = {
     "How do I try all dead letters of one reason again?": ('"replayed":1', "http://dead.test/"),
     "How do I have a URL crawled again when it is found?": ('"forgotten":1', '"dry_run":true'),
     "How would the crawl go on with another budget?": ('"today":{', '"proposed":{'),
-    "When is the disk full?": ('"condition":"disk_full_within"', "is full in"),
+    "When is the disk full?": ('"bound":"disk","seconds":', "B left, ", "B an hour"),
     "What is alarming, and who was told?": ('"level":"warn"', '"told":['),
     "What differs from the last run?": ('"fetched":{"count":2,', '"fetched":{"count":1,', '"queue":"museum.test"'),
     "Which settings does it crawl with?": ('"setting":"frontier.politeness.min_delay","value":0.0,"default":3.0',),

@@ -176,6 +176,24 @@ def test_limits_are_forecast_and_the_first_bound_is_marked(job: Path, tmp_path: 
     assert re.search(r"max_time .* yes\n", cli("report", folder, "--kind", "forecast").out)
 
 
+def test_a_disk_that_is_full_before_the_end_is_named_with_it(
+    job: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job / "logs").mkdir()
+    (job / "logs" / "crawl.log").write_bytes(bytes(100_000))
+    free, usage = 10**6, shutil.disk_usage(job)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage._replace(free=free))
+    rows, _ = rows_of(cli, job, "--kind", "forecast")
+    (disk,) = (row for row in rows if row["bound"].startswith("disk"))
+    frontier, logs = ((job / name).stat().st_blocks * 512 for name in ("frontier/data.mdb", "logs/crawl.log"))
+    hourly = frontier / (4 * MINUTES) * 240 + logs / (3 * MINUTES) * 180
+    assert disk["seconds"] == pytest.approx(free / hourly * 3600, rel=0.1)
+    assert not disk["first"], "there may be room again"
+    assert "At that pace the disk is full after " in cli("report", job, "--kind", "forecast").out
+    free = 10**15
+    assert "the disk is full" not in cli("report", job, "--kind", "forecast").out, "in more than ten years"
+
+
 def test_a_new_frontier_says_what_is_not_known(tmp_path: Path, cli: Cli) -> None:
     Frontier.open(tmp_path / "frontier", make_settings()).close()
     for kind in ("rates", "busiest"):

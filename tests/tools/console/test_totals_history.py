@@ -52,7 +52,7 @@ def test_each_bound_is_named_with_how_sure_it_is(tmp_path: Path) -> None:
 
     text = visit(tmp_path, act)
     rows = {row[0]: row for row in re.findall(r'<tr><th scope="row">(?:<b>)?(\w+).*?<td class="tight">([\w ]+)<', text)}
-    assert [*rows] == ["rate", "budgets", "politeness", "max_uris", "max_time"]
+    assert [*rows] == ["rate", "budgets", "politeness", "max_uris", "max_time", "disk"]
     assert dict(rows.values())["max_time"] == "unknown"
 
 
