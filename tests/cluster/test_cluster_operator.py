@@ -23,6 +23,7 @@ class Partitions:
 
     job = "kafka://nowhere/news"
     partitions = 4
+    pages = CrawlOwners.pages
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -230,8 +230,8 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     marker = operator.give(OperatorCommand("pause", {}, "me"))
     assert len(operator.applied(marker)) == PARTITIONS
     operator.applied(operator.give(OperatorCommand("resume", {}, "me")))
-    for entries in operator.ask("audit", list[AuditRow], count=99).values():
-        assert [one.entry.args["set"] for one in entries if one.id == name.hex()] == [{"queue_total_budget": 7}]
+    for rows in operator.ask("audit", list[AuditRow], count=99).values():
+        assert [one.entry.args["set"] for one in rows if one.id == name.hex()] == [{"queue_total_budget": 7}]
     (row,) = json.loads(cli("audit", "--who", "me", "--operation", "adjust", "--format", "json")[1])
     assert (row["id"], row["partitions"], row["effect"]["matched"]) == (name.hex(), "0-3", 12)
     (row,) = json.loads(cli("adjust", "--list", "--format", "json")[1])

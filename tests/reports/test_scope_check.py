@@ -23,7 +23,7 @@ def previews(folder: Path, **settings: Any) -> list[dict[str, Any]]:
         f.schedule_many(CrawlUri(f"http://a.test/{path}", hops="L") for path in ("1", "2", "3?sid=1"))
     with Reader(folder / "frontier") as reader, reader.view() as view:
         of_job = dry_runs.dry_run(view, "adjust", ADJUSTMENT)
-        of_partition = inspection.dry_run(reader, op="adjust", args=ADJUSTMENT)
+        of_partition = inspection.look(reader, "dry_run", {"op": "adjust", "args": ADJUSTMENT})
     return [of_job, merging.merged_effect([of_partition])]
 
 

@@ -4,37 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from msgspec import structs
 
 from budgetfrontier.cluster.directory.summaries import PartitionSummary, Reported
-from budgetfrontier.cluster.operators import merging, steering_plan
+from budgetfrontier.cluster.operators import explaining, merging, queue_finding, steering_plan
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners, refused
 from budgetfrontier.cluster.operators.entry_names import name_of
 from budgetfrontier.cluster.operators.inspection import (
     MOST_BYTES,
     MOST_LISTED,
     MOST_ROWS,
-    FoundQueue,
     QueueRow,
     RowPage,
 )
+from budgetfrontier.cluster.operators.partition_rows import PartitionRow, partition_rows
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.scheduling import uri_from
-from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs, over_time, trap_list
-from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
 from budgetfrontier.reports.crawl_comparison import FetchedQueue
 from budgetfrontier.reports.crawl_log import CrawlLogLine
-from budgetfrontier.reports.explanation import Explanation, ReasonStep
-from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.operators import (
     AdjustmentRow,
     Applied,
@@ -42,7 +39,6 @@ from budgetfrontier.reports.operators import (
     CrawlOverview,
     LetterId,
     Listed,
-    NoSuchQueue,
     OperatorCommand,
     Selection,
     Where,
@@ -68,30 +64,8 @@ from budgetfrontier.storage.series import Busiest, SeriesRow
 from budgetfrontier.storage.view import PendingUri
 
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
+_T = TypeVar("_T")
 _NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
-
-
-class PartitionRow(NamedTuple):
-    """A partition in the list of them. If its owner does not answer, only its number, owner and epoch are known."""
-
-    partition: int
-    owner: str = ""
-    address: str = ""
-    epoch: int | None = None
-    position: int | None = None
-    lag: int | None = None
-    """Entries of the log that its owner has not applied yet; None if the end of the log is not known."""
-    state: str | None = None
-    queues: int | None = None
-    queued: int | None = None
-    in_process: int | None = None
-    succeeded: int | None = None
-    failed: int | None = None
-    spent: int | None = None
-    age: float | None = None
-    """Seconds since the owner has published these figures, if it does not answer."""
-    closed: str = ""
-    """Why the worker that it was given to does not serve it; "" if it does, or says nothing."""
 
 
 class ClusterOperator:
@@ -136,7 +110,7 @@ class ClusterOperator:
         """Return the report of the crawl without its queues, and a row for each partition."""
         reports = [*self.owners.looked("head", Report, attrgetter("report")).values()]
         standings = self.owners.standings()
-        return self._merged(reports, standings), self.rows(standings)
+        return self._merged(reports, standings), partition_rows(self.owners, standings)
 
     def _merged(self, reports: Sequence[Report], standings: Mapping[int, PartitionProgress]) -> Report:
         if not reports:
@@ -147,40 +121,6 @@ class ClusterOperator:
         return merging.merged_report(
             reports, job=self.job, workers=workers, state=state, limit=limit, unanswered=unanswered
         )
-
-    def rows(self, standings: Mapping[int, PartitionProgress]) -> list[PartitionRow]:
-        """Return a row for each partition, whether its owner has answered or not."""
-        owners, count = self.owners.frontier.owners(), self.owners.partitions
-        ends = {} if self.owners.ends is None else self.owners.ends(count)
-        closed = self.owners.closed() if self.owners.missing or self.owners.ages else {}
-        limited = not self.owners.lost and limit_reached(standings.values()) is not None
-        rows = []
-        for number in range(count):
-            row, owner, found = PartitionRow(number), owners.get(number), standings.get(number)
-            if owner is not None:
-                row = row._replace(owner=owner.worker, address=owner.address, epoch=owner.epoch)
-            if found is not None:
-                totals, state = found.summary, found.summary.state
-                if limited and state is CrawlState.RUNNING:
-                    state = CrawlState.PAUSING if totals.in_process else CrawlState.PAUSED
-                row = row._replace(
-                    owner=found.owner,
-                    epoch=found.epoch,
-                    position=found.position,
-                    lag=max(ends[number] - found.position, 0) if number in ends else None,
-                    state=str(state),
-                    queues=sum(totals.queues.values()),
-                    queued=totals.queued,
-                    in_process=totals.in_process,
-                    succeeded=totals.succeeded,
-                    failed=totals.failed,
-                    spent=totals.expenditure,
-                    age=self.owners.ages.get(number),
-                )
-            if found is None or row.age is not None:
-                row = row._replace(closed=closed.get(number, ""))
-            rows.append(row)
-        return rows
 
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated in any partition: then it is in all, once they have read that."""
@@ -197,7 +137,7 @@ class ClusterOperator:
         if all_states or limit > MOST_LISTED:
             with self.scan() as (head, queues):
                 return CrawlOverview(head, overview.gather(queues))
-        found: dict[int, Reported] = self.owners.looked("report", Reported, _reported, limit=limit)
+        found = self.owners.looked("report", Reported, _reported, limit=limit)
         for one in found.values():
             overview.add(one.gathered)
         return CrawlOverview(self._merged([one.report for one in found.values()], self.owners.standings()), overview)
@@ -223,7 +163,8 @@ class ClusterOperator:
 
     def series(self, since: float, now: float) -> over_time.Series:
         """Return the totals of a time until now, of each partition."""
-        return [*self.owners.ask("series", list[SeriesRow], since=since, now=now).values()]
+        found = self.owners.ask("series", list[list[SeriesRow]], since=since, now=now)
+        return [rows for series in found.values() for rows in series]
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time, of all partitions."""
@@ -241,16 +182,7 @@ class ClusterOperator:
 
     def seeds(self) -> Iterator[ListedSeed]:
         """Yield the lists of seeds of the partitions."""
-        return self._pages("seeds", RowPage[ListedSeed], after=0)
-
-    def _pages(self, look: str, kind: Any, *, after: int, **named: Any) -> Iterator[Any]:
-        """Yield the rows of a look of all partitions, one after the other, page by page."""
-        for number in range(self.owners.partitions):
-            rest: int | None = after
-            while rest is not None and number not in self.missing:
-                for page in self.owners.ask(look, kind, of=[number], after=rest, **named).values():
-                    yield from page.rows
-                    rest = page.rest
+        return self.owners.pages("seeds", RowPage[ListedSeed], after=0)
 
     def unlisted(self, urls: Sequence[str]) -> set[str]:
         """Return the URLs that are in no list of seeds, without those of partitions that do not answer."""
@@ -280,7 +212,7 @@ class ClusterOperator:
 
     def quotas_of(self, queue: QueueRecord) -> list[QuotaUse]:
         """Return the use of each limit of a quota that holds for a queue's next URI, as its owner has it."""
-        return self._found(queue.queue).quotas
+        return queue_finding.asked(self.owners, queue.queue).quotas
 
     def group_names(self) -> Callable[[QueueRecord], str | None] | None:
         """Return None: no groups of queues are listed here."""
@@ -293,33 +225,14 @@ class ClusterOperator:
         if selection.group is not None:
             raise FrontierError(_NO_GROUPS)
         if end is not None:
-            yield from self._best_queues(selection, sort=sort, reverse=reverse, count=end)
+            yield from queue_finding.best(self.owners, selection, sort=sort, reverse=reverse, count=end)
             return
         key = attrgetter(sort)
         yield from sorted(self._each_queue(selection), key=lambda row: key(row[0]), reverse=reverse)
 
     def _each_queue(self, selection: Selection) -> Iterator[QueueRow]:
         """Yield the selected queues, by partition, in order of creation."""
-        return self._pages("queues", RowPage[QueueRow], after=-1, selection=selection)
-
-    def _best_queues(self, selection: Selection, *, sort: str, reverse: bool, count: int) -> list[QueueRow]:
-        """Return the first `count` of the selected queues, sorted by a column. Each owner sends its best ones only."""
-        rows: list[QueueRow] = []
-        wanted = dict.fromkeys(range(self.owners.partitions), 0)
-        while wanted:
-            offset = min(wanted.values())
-            numbers = [number for number, at in wanted.items() if at == offset]
-            found: dict[int, RowPage[QueueRow]] = self.owners.ask(
-                "best", RowPage[QueueRow], of=numbers, selection=selection, sort=sort, reverse=reverse, offset=offset,
-                count=count - offset,
-            )  # fmt: skip
-            for number in numbers:
-                page = found.get(number) or RowPage([])
-                rows += page.rows
-                wanted[number] = count if page.rest is None else page.rest
-            wanted = {number: at for number, at in wanted.items() if at < count}
-        rows.sort(key=lambda row: getattr(row[0], sort), reverse=reverse)
-        return rows[:count]
+        return self.owners.pages("queues", RowPage[QueueRow], after=-1, selection=selection)
 
     def audit(
         self, *, key: str | None = None, where: Where | None = None, count: int | None = None, before: int = 0
@@ -332,7 +245,7 @@ class ClusterOperator:
         rows = merging.merged_audit(found)[::-1]
         return Listed([row for row in rows if where is None or where(row.entry)], left_out)
 
-    def _ask(self, look: str, kind: Any, queue: str | None, **named: Any) -> dict[int, Any]:
+    def _ask(self, look: str, kind: type[_T], queue: str | None, **named: Any) -> dict[int, _T]:
         """Return the answers of all owners by partition, or of the owner of one queue. Raises ConnectionLost for it."""
         if queue is None:
             return self.owners.ask(look, kind, **named)
@@ -343,25 +256,13 @@ class ClusterOperator:
         """Return the outcomes of those audit entries that changed adjustments, summed over all partitions."""
         names = [str(row.id) for row in rows if row.entry.command in ("adjust", "withdraw")]
         found = self.owners.ask("outcomes", dict[str, AdjustmentOutcome], names=names) if names else {}
-        parts: dict[str, list[AdjustmentOutcome]] = {}
-        for outcomes in found.values():
-            for name, one in outcomes.items():
-                parts.setdefault(name, []).append(one)
-        return {name: summed(each) for name, each in parts.items()}
+        return merging.merged_outcomes(found.values())
 
     def undo_refusals(self, rows: Sequence[AuditRow]) -> Mapping[int | str, str]:
         """Return by id why the undo of audit entries would be refused: by any partition with force, by all without."""
         names = [str(row.id) for row in rows if row.inverse]
         found = self.owners.ask("undo_refusals", dict[str, str], names=names) if names else {}
-        refused: dict[int | str, str] = {}
-        for name in names:
-            told = {number: why[name] for number, why in found.items() if name in why}
-            by_force = {number: why for number, why in told.items() if why.endswith(FORCE)}
-            if by_force:
-                refused[name] = f"in {merging.named_partitions(by_force)}: {next(iter(by_force.values()))}"
-            elif told and all(told.values()):
-                refused[name] = next(iter(told.values()))
-        return refused
+        return merging.merged_refusals(names, found)
 
     def in_progress(self) -> str:
         """Return "": a command reports its progress in each partition itself."""
@@ -382,7 +283,7 @@ class ClusterOperator:
 
     def retired(self, match: str | None, count: int) -> RetiredList:
         """Return retired queues that match, by partition, and some that retire again."""
-        found: dict[int, RetiredList] = self.owners.ask("retired", RetiredList, match=match, count=count, job=self.job)
+        found = self.owners.ask("retired", RetiredList, match=match, count=count, job=self.job)
         parts = [found[number] for number in sorted(found)]
         return RetiredList([one for part in parts for one in part.rows][:count], [o for p in parts for o in p.again])
 
@@ -394,65 +295,41 @@ class ClusterOperator:
 
     def dead_letters(self) -> Listed[tuple[int | LetterId, DeadLetter]]:
         """Return the dead letters of all partitions."""
-        found: dict[int, RowPage[DeadLetter]] = self.owners.ask("dead_letters", RowPage[DeadLetter])
+        found = self.owners.ask("dead_letters", RowPage[DeadLetter])
         rows = [(LetterId(number, letter.id), letter) for number in sorted(found) for letter in found[number].rows]
         return Listed(rows, _left_out(sum(one.left for one in found.values()), "dead letter"))
 
     def statuses(self, selection: Selection, *, status: str = "", limit: int | None = None) -> Statuses:
         """Return the answers of the selected queues of all partitions, those with most of a status first."""
-        found: dict[int, Statuses]
         found = self.owners.ask("statuses", Statuses, selection=selection, status=status, limit=limit)
         return merged_statuses(found.values(), status=status, limit=limit)
 
     def fetched_queues(self) -> Iterator[FetchedQueue]:
         """Yield the fetches of each queue, one partition after the other."""
-        return self._pages("fetched", RowPage[FetchedQueue], after=-1)
+        return self.owners.pages("fetched", RowPage[FetchedQueue], after=-1)
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps in any partition, the most suspicious first."""
-        found: dict[int, list[Suspect]] = self.owners.ask("traps", list[Suspect], selection=selection, limit=limit)
+        most = trap_list.READ if limit is None else limit
+        found = self.owners.ask("traps", list[Suspect], selection=selection, limit=most)
         return sorted((one for suspects in found.values() for one in suspects), key=trap_list.order)[:limit]
 
     # -- one queue or URL
 
     def queue(self, key: str, *, limit: int | None = 1, spread: bool = False) -> tuple[QueueRecord, list[PendingUri]]:
         """Return a queue from its owner, given its key, a URL, or another spelling of its host."""
-        found = self._found(key, limit=limit, spread=spread)
-        if found.queue is None:
-            others = self._asked_for(key)
-            meant = next((one.meant for one in others.values() if one.is_sure), None)
-            if meant is not None:
-                found = self._found(meant, limit=limit, spread=spread)
-            if found.queue is None:
-                raise self._no_queue(key, others)
-        return found.queue, found.pending
+        return queue_finding.queue(self.owners, key, limit=limit, spread=spread)
 
     def key_of(self, key: str) -> str:
         """Return the key of a queue that is given in any spelling of its host. Raises NoSuchQueue."""
-        found = self._found(key)
-        if found.queue is None:
-            raise self._no_queue(key, self._asked_for(key))
-        return found.queue.queue
+        return queue_finding.key_of(self.owners, key)
 
     def unknown_keys(self, match: str) -> list[str]:
         """Return the keys that a pattern lists and no queue has; none while a partition does not answer."""
-        found: dict[int, list[str]] = self.owners.ask("unknown_queues", list[str], match=match)
+        found = self.owners.ask("unknown_keys", list[str], match=match)
         if self.missing:
             return []
         return [key for key in found[0] if all(key in others for others in found.values())]
-
-    def _found(self, key: str, *, limit: int | None = 1, spread: bool = False) -> FoundQueue:
-        found: FoundQueue = self.owners.ask_one(
-            self.owners.partition_of_queue(key), "queue", FoundQueue, key=key, limit=limit, spread=spread
-        )
-        return found
-
-    def _asked_for(self, key: str) -> dict[int, FoundQueue]:
-        return self.owners.ask("queue", FoundQueue, key=key, limit=1, spread=False)
-
-    def _no_queue(self, key: str, others: Mapping[int, FoundQueue]) -> NoSuchQueue:
-        near = next((f"; did you mean {clean(one.meant)}?" for one in others.values() if one.meant), "")
-        return NoSuchQueue(key, near, self.job)
 
     def explain(
         self, target: str, *, log: Path | None = None, progress: Callable[[int], None] | None = None
@@ -460,46 +337,7 @@ class ClusterOperator:
         """Explain why a URL or a queue is not being crawled, as the owner of its partition does."""
         if log is not None:
             raise FrontierError("a crawl in partitions has the logs of its crawlers, if any")
-        number = self.owners.partition_of_queue(target)
-        if "://" in target and self._found(target).queue is None:  # else it is the key of a queue
-            number = self.owners.partition_of_uri(target)
-        answer = self._explained(number, target)
-        if answer.verdict == "never" and "://" not in target and answer.kind == "url":
-            others = self.owners.ask("explain", Explanation, target=target, job=self.job)
-            answer = next((one for one in others.values() if one.kind == "queue"), answer)
-        if any(one.code in ("never-scheduled", "seen-unknown") for one in answer.reasons):
-            answer = self._explained_elsewhere(number, target) or answer
-            if self.missing:
-                answer.reasons[-1] = _with_doubt(answer.reasons[-1])
-        return answer
-
-    def _explained(self, number: int, target: str, **options: Any) -> Explanation:
-        """Return the explanation of a partition's owner, with the crawl-wide id of a dead letter."""
-        answer: Explanation
-        answer = self.owners.ask_one(number, "explain", Explanation, target=target, job=self.job, **options)
-        for place, one in enumerate(answer.reasons):
-            if one.code == "dead-letter" and one.command is not None:
-                command, _, letter = one.command.rpartition(" ")
-                answer.reasons[place] = replace(one, command=f"{command} {LetterId(number, int(letter))}")
-        return answer
-
-    def _explained_elsewhere(self, number: int, url: str) -> Explanation | None:
-        """Return the explanation of another partition than that of a URL's host; None if none knows the URL."""
-        others = [other for other in range(self.owners.partitions) if other != number]
-        known: dict[int, bool] = self.owners.ask("is_known", bool, of=others, url=url)
-        found = {other: self._explained(other, url, anywhere=True) for other in sorted(known) if known[other]}
-        if not found:
-            return None
-        other = min(found, key=lambda each: found[each].verdict == "never")
-        found[other].reasons.insert(
-            0,
-            ReasonStep(
-                "elsewhere",
-                f"It is in partition {other}, and not in partition {number}, where its host is: it was scheduled with "
-                "a `queue` of its own.",
-            ),
-        )
-        return found[other]
+        return explaining.explain(self.owners, target)
 
     # -- commands
 
@@ -552,11 +390,6 @@ class ClusterOperator:
 
 def _reported(summary: PartitionSummary) -> Reported:
     return Reported(summary.report, summary.gathered)
-
-
-def _with_doubt(reason: ReasonStep) -> ReasonStep:
-    """Return a reason with the hint that partitions which do not answer may have the URL on a queue of its own."""
-    return replace(reason, text=reason.text.replace("never scheduled", "never scheduled where partitions answer", 1))
 
 
 def _left_out(count: int, what: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -106,7 +106,7 @@ class CrawlOwners:
         """Return the partition of the queue with a key."""
         return partition_of_queue(key, self.partitions)
 
-    def ask(self, look: str, kind: Any, *, of: Iterable[int] | None = None, **named: Any) -> dict[int, Any]:
+    def ask(self, look: str, kind: type[_T], *, of: Iterable[int] | None = None, **named: Any) -> dict[int, _T]:
         """Return the answers of owners to a look of `inspection`, by partition: of all, or of some."""
         return self.calls.each(_inspected(look, kind, named), range(self.partitions) if of is None else of)
 
@@ -158,17 +158,26 @@ class CrawlOwners:
         return all(number in known and time.time() - known[number].at > QUIET for number in numbers)
 
     def looked(
-        self, look: str, kind: Any, of_summary: Callable[[PartitionSummary], Any], **named: Any
-    ) -> dict[int, Any]:
+        self, look: str, kind: type[_T], of_summary: Callable[[PartitionSummary], _T], **named: Any
+    ) -> dict[int, _T]:
         """Return the `latest` answers to a look of `inspection`, by partition."""
         return self.latest(_inspected(look, kind, named), of_summary, lists=look == "report")
 
-    def ask_one(self, number: int, look: str, kind: Any, **named: Any) -> Any:
+    def ask_one(self, number: int, look: str, kind: type[_T], **named: Any) -> _T:
         """Return the answer of the owner of one partition. Raises ConnectionLost."""
         found = self.ask(look, kind, of=[number], **named)
         if number not in found:
             raise ConnectionLost(self.without_owner([number]))
         return found[number]
+
+    def pages(self, look: str, kind: Any, *, after: int, **named: Any) -> Iterator[Any]:
+        """Yield the rows of a look that answers in pages, of all partitions, one after the other."""
+        for number in range(self.partitions):
+            rest: int | None = after
+            while rest is not None and number not in self.missing:
+                for page in self.ask(look, kind, of=[number], after=rest, **named).values():
+                    yield from page.rows
+                    rest = page.rest
 
     def without_owner(self, numbers: Collection[int]) -> str:
         """Return the sentence that partitions are closed, and why the first is, or that their owners do not answer."""
@@ -235,7 +244,7 @@ class CrawlOwners:
         found: dict[int, AuditEntry] = {}
         left = set(range(self.partitions) if of is None else of)
         while left:
-            answers: dict[int, AppliedCommand] = self.ask("applied", AppliedCommand, of=left, command=name)
+            answers = self.ask("applied", AppliedCommand, of=left, command=name)
             found |= {number: one.entry for number, one in answers.items() if one.entry is not None}
             self.progress = {number: one.progress for number, one in answers.items() if one.progress is not None}
             left -= found.keys() | self.missing
@@ -264,7 +273,7 @@ class CrawlOwners:
         )
 
 
-def _inspected(look: str, kind: Any, named: dict[str, Any]) -> Callable[[RemoteFrontier, int], Any]:
+def _inspected(look: str, kind: type[_T], named: dict[str, Any]) -> Callable[[RemoteFrontier, int], _T]:
     """Return the call that asks the owner of a partition for a look of `inspection`."""
     convert = converter(kind)
     return lambda remote, number: convert(remote.plain("inspect", number, look, named))

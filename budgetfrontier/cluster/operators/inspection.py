@@ -1,6 +1,7 @@
 """Reads of a partition for operators, as of its last commit, answered by its owner and bounded in size.
 
-Pure functions of a `Reader` and of plain arguments. They run in a process of their own, see `inspector`.
+Methods of `FrontierReads`, and functions of it and of plain arguments. They run in a process of their own, see
+`inspector`.
 """
 
 from __future__ import annotations
@@ -8,9 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from heapq import nlargest, nsmallest
 from itertools import chain, islice
-from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -21,7 +20,7 @@ from budgetfrontier.cluster.log.state import KnownCommands, LogPlace
 from budgetfrontier.cluster.operators.entry_names import EntryNames, read_name
 from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Run, StoredLease
+from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, StoredLease
 from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import (
@@ -29,33 +28,23 @@ from budgetfrontier.reports import (
     crawl_comparison,
     dry_runs,
     near_queues,
-    over_time,
-    retired_list,
-    trap_list,
 )
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcomes_of
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
+from budgetfrontier.reports.frontier_reads import FrontierReads
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, Selection
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
 from budgetfrontier.reports.retired_list import RetiredList
-from budgetfrontier.reports.status_tables import Statuses
-from budgetfrontier.reports.status_tables import statuses as statuses_
-from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.reports.work_list import Raised, WorkList
-from budgetfrontier.rules.forecasts import Held
-from budgetfrontier.settings.matching import parse_match, unknown_keys
-from budgetfrontier.storage import label_totals, meta, quota_use, seed_list, url_search
+from budgetfrontier.storage import meta, quota_use, seed_list, url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
-from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
-from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.seed_list import ListedSeed
-from budgetfrontier.storage.series import Busiest, SeriesRow
 from budgetfrontier.storage.view import PendingUri, View
 
 MOST_ROWS: Final = protocol.MOST_ITEMS
@@ -116,23 +105,17 @@ class Undoing(msgspec.Struct):
     """Whether it is to be applied after a long one."""
 
 
-def report(reader: Reader, *, limit: int) -> Reported:
+def report(reads: FrontierReads, *, limit: int) -> Reported:
     """Return the report with aggregates of at most `limit` queues in each list. O(queues)."""
     overview = Overview(min(limit, MOST_LISTED))
-    return Reported(overview.read(reader), overview.gathered())
+    return Reported(overview.read(reads.reader), overview.gathered())
 
 
-def head(reader: Reader) -> Report:
-    """Return the report without its queues. O(1)."""
-    with reader.scan() as (found, _):
-        return found
-
-
-def queues(reader: Reader, selection: Selection, *, after: int = -1) -> RowPage[QueueRow]:
+def queues(reads: FrontierReads, selection: Selection, *, after: int = -1) -> RowPage[QueueRow]:
     """Return selected queues in order of creation, after the one with an id; to be called again with `rest`."""
     test, passed, last, size = selection.test(), 0, after, 0
     chosen: list[QueueRecord] = []
-    with reader.view() as view:
+    with reads.reader.view() as view:
         budgets = BudgetsInForce(view)
         for queue in map(budgets.show, view.queues_after(after)):
             passed, last = passed + 1, queue.id
@@ -145,22 +128,20 @@ def queues(reader: Reader, selection: Selection, *, after: int = -1) -> RowPage[
 
 
 def best(
-    reader: Reader, selection: Selection, *, sort: str, reverse: bool, offset: int, count: int
+    reads: FrontierReads, selection: Selection, *, sort: str, reverse: bool, offset: int, count: int
 ) -> RowPage[QueueRow]:
     """Return `count` selected queues from the `offset`-th on, sorted by a column. O(queues)."""
-    end, key = offset + min(count, MOST_ROWS), attrgetter(sort)
-    states = None if selection.states is None else frozenset(selection.states)
-    with reader.view() as view:
-        found = filter(selection.test(), reader.queues(states, over_budget=selection.over_budget))
-        sorted_ = (nlargest if reverse else nsmallest)(end + 1, found, key=key)[offset:]
-        chosen = list(_up_to(sorted_[: end - offset], _size))
-        return RowPage(_rows(view, selection, chosen), offset + len(chosen) if len(chosen) < len(sorted_) else None)
+    end = offset + min(count, MOST_ROWS)
+    found = reads.sorted_queues(selection, sort=sort, reverse=reverse, end=end + 1)
+    rows = list(islice(found, offset, None))
+    chosen = list(_up_to(rows[: end - offset], lambda row: _size(row[0])))
+    return RowPage(chosen, offset + len(chosen) if len(chosen) < len(rows) else None)
 
 
-def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> FoundQueue:
+def queue(reads: FrontierReads, *, key: str, limit: int | None, spread: bool) -> FoundQueue:
     """Return a queue with its first URIs, or with URIs spread over it."""
-    record = reader.queue(key)
-    with reader.view() as view:
+    record = reads.reader.queue(key)
+    with reads.reader.view() as view:
         if record is None:
             sure = near_queues.meant(view, key)
             return FoundQueue(
@@ -169,38 +150,30 @@ def queue(reader: Reader, *, key: str, limit: int | None, spread: bool) -> Found
         if spread:
             uris = spread_(view, record, min(limit or record.queued, MOST_ROWS))
         else:
-            uris = reader.pending(record.queue, min(limit or MOST_ROWS, MOST_ROWS))
+            uris = reads.reader.pending(record.queue, min(limit or MOST_ROWS, MOST_ROWS))
         quotas = quota_use.of_queue(view, record)
     return FoundQueue(record, list(_up_to(uris, lambda each: len(each.uri.url) + 200)), quotas=quotas)
 
 
-def unknown_queues(reader: Reader, *, match: str) -> list[str]:
-    """Return the keys that a pattern lists and no queue has."""
-    with reader.view() as view:
-        return unknown_keys(parse_match(match), view.find_queue)
-
-
-def retired(reader: Reader, *, match: str | None, count: int, job: str) -> RetiredList:
+def retired(reads: FrontierReads, *, match: str | None, count: int) -> RetiredList:
     """Return retired queues that match, in the order of their retirement, and some that retire again."""
-    count = min(count, MOST_ROWS)
-    with reader.view() as view:
-        chosen = islice(filter(Selection(match=match).test(), retired_list.retired_queues(view)), count)
-        return retired_list.retired_list(view, job, _up_to(chosen, _size), count)
+    found = reads.retired(match, min(count, MOST_ROWS))
+    return RetiredList(list(_up_to(found.rows, lambda row: _size(row.queue))), found.again)
 
 
-def is_known(reader: Reader, *, url: str) -> bool:
+def is_known(reads: FrontierReads, *, url: str) -> bool:
     """Return whether a URL was seen here, on any queue. O(log n)."""
-    with reader.view() as view:
+    with reads.reader.view() as view:
         return url_search.is_known(view, url)
 
 
-def explain(reader: Reader, *, target: str, job: str, anywhere: bool = False) -> Explanation:
-    """Explain why a URL or a queue is not being crawled; `job` stands for the crawl in commands.
+def explain(reads: FrontierReads, *, target: str, anywhere: bool = False) -> Explanation:
+    """Explain why a URL or a queue is not being crawled.
 
     A URL is looked for on the queue of its host, or `anywhere`.
     """
-    name = _names(reader).name
-    found = explain_(reader, target, job=job, anywhere=anywhere, entry_name=name)
+    name = _names(reads.reader).name
+    found = explain_(reads.reader, target, job=reads.job, anywhere=anywhere, entry_name=name)
     for source in chain.from_iterable(setting["sources"] for setting in found.settings):
         if source.get("id"):
             source["id"] = name(source["id"])
@@ -211,10 +184,10 @@ def explain(reader: Reader, *, target: str, job: str, anywhere: bool = False) ->
     return found
 
 
-def audit(reader: Reader, *, count: int, key: str | None = None) -> list[AuditRow]:
+def audit(reads: FrontierReads, *, count: int, key: str | None = None) -> list[AuditRow]:
     """Return the newest entries of the audit, or those about a queue, by their names, newest first."""
-    names = _names(reader)
-    with reader.view() as view:
+    names = _names(reads.reader)
+    with reads.reader.view() as view:
         covers = None if key is None else audit_filter.coverage(view, key)
         found = (
             AuditRow(
@@ -229,37 +202,33 @@ def audit(reader: Reader, *, count: int, key: str | None = None) -> list[AuditRo
         return list(_up_to(islice(chosen, min(count, MOST_ROWS)), lambda one: len(protocol.encode(one))))
 
 
-def adjustments(reader: Reader) -> list[AdjustmentRow]:
+def adjustments(reads: FrontierReads) -> list[AdjustmentRow]:
     """Return the adjustments in force by their names, in the order in which they apply."""
-    names = _names(reader)
-    with reader.view() as view:
-        return [
-            AdjustmentRow(names.name(one.id), one.match, one.set, view.audit_entry(one.id))
-            for one in view.adjustments()
-        ]
+    name = _names(reads.reader).name
+    return [one._replace(id=name(int(one.id or 0))) for one in reads.adjustments()]
 
 
-def applied(reader: Reader, *, command: bytes) -> AppliedCommand:
+def applied(reads: FrontierReads, *, command: bytes) -> AppliedCommand:
     """Return the progress of an operator's command as of the last commit."""
-    found = _commands(reader)
+    found = _commands(reads.reader)
     number = found.entry_of(command)
     if number is not None:
-        entry = reader.audit_entry(number)
-        return AppliedCommand(None if entry is None else _names(reader).entry(entry))
-    begun = reader.in_progress() if found.job == command else None
+        entry = reads.reader.audit_entry(number)
+        return AppliedCommand(None if entry is None else _names(reads.reader).entry(entry))
+    begun = reads.reader.in_progress() if found.job == command else None
     return AppliedCommand(None, None if begun is None else begun[1].effect)
 
 
-def figures(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
+def figures(reads: FrontierReads, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the queues that a change of adjustments would match, and its promised fetches and spend. O(queues)."""
-    with reader.view() as view:
-        return dry_runs.figures(view, op, _here(reader, op, args))
+    with reads.reader.view() as view:
+        return dry_runs.figures(view, op, _here(reads.reader, op, args))
 
 
-def outcomes(reader: Reader, *, names: list[str]) -> dict[str, AdjustmentOutcome]:
+def outcomes(reads: FrontierReads, *, names: list[str]) -> dict[str, AdjustmentOutcome]:
     """Return what followed changes of the adjustments, by their names. O(changes * queues)."""
-    entries, known = dict[str, AuditEntry](), _commands(reader)
-    with reader.view() as view:
+    entries, known = dict[str, AuditEntry](), _commands(reads.reader)
+    with reads.reader.view() as view:
         for name in names:
             command = read_name(name)
             number = known.entry_of(command) if isinstance(command, bytes) else None
@@ -269,23 +238,23 @@ def outcomes(reader: Reader, *, names: list[str]) -> dict[str, AdjustmentOutcome
         return outcomes_of(view, entries, time.time())
 
 
-def dry_run(reader: Reader, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
+def dry_run(reads: FrontierReads, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the effect that a command would have. O(queues), a deletion O(URIs)."""
-    with reader.view() as view:
-        return dry_runs.dry_run(view, op, _here(reader, op, args))
+    with reads.reader.view() as view:
+        return dry_runs.dry_run(view, op, _here(reads.reader, op, args))
 
 
-def undo(reader: Reader, *, op: str, entry: bytes | int, force: bool) -> Undoing:
+def undo(reads: FrontierReads, *, op: str, entry: bytes | int, force: bool) -> Undoing:
     """Return the effect that `undo` or `discard` of an operator's command, or of another audit entry, would have.
 
     O(effect).
     """
-    found = _commands(reader)
+    found = _commands(reads.reader)
     number = found.entry_of(entry) if isinstance(entry, bytes) else entry
     if not number:
         return Undoing(None, is_known=False, waits=isinstance(entry, bytes) and found.is_waiting(entry))
-    names = _names(reader)
-    with reader.view() as view:
+    names = _names(reads.reader)
+    with reads.reader.view() as view:
         try:
             effect = dry_runs.dry_run(view, op, {"id": number, "force": force})
         except FrontierError as e:
@@ -294,10 +263,10 @@ def undo(reader: Reader, *, op: str, entry: bytes | int, force: bool) -> Undoing
     return Undoing(names.effect(effect) | {"undoes": names.text(effect["undoes"])} if op == "undo" else effect)
 
 
-def undo_refusals(reader: Reader, *, names: list[str]) -> dict[str, str]:
+def undo_refusals(reads: FrontierReads, *, names: list[str]) -> dict[str, str]:
     """Return why the undo of audit entries that are here would be refused, by their names; "" where it would not be."""
-    known, wanted, found = _names(reader), {*names}, dict[str, str]()
-    with reader.view() as view:
+    known, wanted, found = _names(reads.reader), {*names}, dict[str, str]()
+    with reads.reader.view() as view:
         in_force = view.adjustments()
         for entry, inverse in islice(inverses(view.newest_commands()), MOST_ROWS):
             if (name := known.name(entry.id)) in wanted:
@@ -310,113 +279,58 @@ def undo_refusals(reader: Reader, *, names: list[str]) -> dict[str, str]:
     return found
 
 
-def unknown_letters(reader: Reader, *, ids: list[int]) -> list[int]:
-    """Return the ids that are of no dead letter."""
-    with reader.view() as view:
-        return [number for number in ids if not view.has_dead_letter(number)]
-
-
-def leases(reader: Reader) -> RowPage[StoredLease]:
+def leases(reads: FrontierReads) -> RowPage[StoredLease]:
     """Return the leases that are out, at most the first MOST_BYTES."""
-    found = reader.leases()
+    found = reads.reader.leases()
     rows = list(_up_to(found, lambda lease: len(lease.uri.url) + len(lease.uri.via or "") + 200))
     return RowPage(rows, left=len(found) - len(rows))
 
 
-def dead_letters(reader: Reader) -> RowPage[DeadLetter]:
+def dead_letters(reads: FrontierReads) -> RowPage[DeadLetter]:
     """Return the dead letters, oldest first, at most the first MOST_BYTES."""
-    found = reader.dead_letters(10 * MOST_ROWS)
+    found = reads.reader.dead_letters(10 * MOST_ROWS)
     rows = list(_up_to(found, lambda letter: len(letter.uri.url) + len(letter.uri.via or "") + 300))
-    return RowPage(rows, left=reader.summary().dead - len(rows))
+    return RowPage(rows, left=reads.reader.summary().dead - len(rows))
 
 
-def series(reader: Reader, *, since: float, now: float) -> list[SeriesRow]:
-    """Return the totals over a time until now. O(minutes, at most 2,200)."""
-    with reader.view() as view:
-        return over_time.read(view, since, now)
-
-
-def busiest(reader: Reader, *, since: float, until: float) -> Busiest:
-    """Return the busiest queues of a time. O(hours)."""
-    return reader.busiest(since, until)
-
-
-def held(reader: Reader) -> Held:
-    """Return the holdings of all queues, for forecasts. O(queues)."""
-    with reader.view() as view:
-        return over_time.held(view)
-
-
-def runs(reader: Reader) -> list[Run]:
-    """Return when workers had the partition, as far as this copy of it knows."""
-    return reader.runs()
-
-
-def seeds(reader: Reader, *, after: int) -> RowPage[ListedSeed]:
+def seeds(reads: FrontierReads, *, after: int) -> RowPage[ListedSeed]:
     """Return the next seeds of the partition's list behind a position. O(result)."""
-    with reader.view() as view:
+    with reads.reader.view() as view:
         found = list(islice(seed_list.listed(view, after), MOST_ROWS))
     return RowPage(found, found[-1].position if len(found) == MOST_ROWS else None)
 
 
-def unlisted(reader: Reader, *, urls: list[str]) -> list[str]:
-    """Return which of some URLs are not in the partition's list of seeds. O(urls)."""
-    with reader.view() as view:
-        return sorted(seed_list.unlisted(view, urls))
-
-
-def quotas(reader: Reader) -> list[QuotaUse]:
-    """Return the use of each limit of a quota, the fullest first. O(tallies)."""
-    with reader.view() as view:
-        return list(_up_to(quota_use.fullest(view), lambda use: 40 + len(use.name)))
-
-
-def statuses(reader: Reader, *, selection: Selection, status: str, limit: int | None) -> Statuses:
-    """Return the answers of the selected queues, those with most of a status first. O(queues)."""
-    with reader.view() as view:
-        return statuses_(view, selection.test_or_all(), status=status, limit=limit)
-
-
-def fetched(reader: Reader, *, after: int) -> RowPage[crawl_comparison.FetchedQueue]:
+def fetched(reads: FrontierReads, *, after: int) -> RowPage[crawl_comparison.FetchedQueue]:
     """Return queues with their fetches, in order of creation, from the one after the id `after`. O(result)."""
-    with reader.view() as view:
+    with reads.reader.view() as view:
         found = list(islice(crawl_comparison.fetched_queues(view, after), MOST_ROWS))
     return RowPage([one for _, one in found], found[-1][0] if len(found) == MOST_ROWS else None)
-
-
-def traps(reader: Reader, *, selection: Selection, limit: int | None) -> list[Suspect]:
-    """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""
-    most = trap_list.READ if limit is None else limit
-    with reader.view() as view:
-        test = None if selection.is_all else selection.test()
-        return trap_list.suspects(view, test, limit=most, now=time.time())
-
-
-def labels(reader: Reader) -> list[LabelTotals]:
-    """Return the fetches and the seeds of each label. O(seeds + tallies)."""
-    with reader.view() as view:
-        return list(_up_to(label_totals.label_totals(view), lambda one: 80 + len(one.label)))
 
 
 LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
-        report, head, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
-        dead_letters, undo, undo_refusals, unknown_letters, unknown_queues, is_known,
-        series, busiest, held, runs, seeds, unlisted, quotas, labels, traps, statuses,
-        fetched, retired,
+        FrontierReads.head, FrontierReads.series, FrontierReads.busiest, FrontierReads.held, FrontierReads.runs,
+        FrontierReads.unlisted, FrontierReads.quotas, FrontierReads.labels, FrontierReads.statuses, FrontierReads.traps,
+        FrontierReads.unknown_keys, FrontierReads.unknown_letters,
+        report, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
+        dead_letters, undo, undo_refusals, is_known, seeds, fetched, retired,
     )
 }  # fmt: skip
-"""The looks by name."""
+"""The looks by name: those whose answers are small anyway, and others."""
 _ARGUMENTS: Final = {"selection": converter(Selection)}
 
 
 def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:
-    """Return the answer to a look by its name. Raises FrontierError, and ValueError for arguments of other types."""
+    """Return the answer to a look by its name. Raises FrontierError, and ValueError for arguments of other types.
+
+    The argument `job` of any look stands for the crawl in commands.
+    """
     found = LOOKS.get(name)
     if found is None:
         raise FrontierError(f"this worker has no look {name[:50]!r}: use the same release of budgetfrontier for both")
-    return found(reader, **{n: _ARGUMENTS[n](v) if n in _ARGUMENTS else v for n, v in named.items()})
+    reads = FrontierReads(named.pop("job", ""), reader.path, reader=reader)
+    return found(reads, **{n: _ARGUMENTS[n](v) if n in _ARGUMENTS else v for n, v in named.items()})
 
 
 # -- their parts

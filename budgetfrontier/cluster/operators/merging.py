@@ -14,6 +14,8 @@ from budgetfrontier.cluster.partitions.partition_progress import PartitionProgre
 from budgetfrontier.cluster.partitions.summed_totals import merged_summary
 from budgetfrontier.core.model import CrawlState, Process, Run, Summary
 from budgetfrontier.core.units import counted
+from budgetfrontier.engine.commands.undo_checks import FORCE
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
@@ -256,6 +258,31 @@ def merged_adjustments(found: Mapping[int, Iterable[AdjustmentRow]]) -> list[Adj
     return sorted(merged.values(), key=lambda one: one.entry.when if one.entry else 0.0)
 
 
+def merged_outcomes(found: Iterable[Mapping[str, AdjustmentOutcome]]) -> dict[int | str, AdjustmentOutcome]:
+    """Return the outcomes of adjustments by their names, summed over the partitions."""
+    parts: dict[str, list[AdjustmentOutcome]] = {}
+    for outcomes in found:
+        for name, outcome in outcomes.items():
+            parts.setdefault(name, []).append(outcome)
+    return {name: summed(each) for name, each in parts.items()}
+
+
+def merged_refusals(names: Iterable[str], found: Mapping[int, Mapping[str, str]]) -> dict[int | str, str]:
+    """Return why the undo of audit entries would be refused: by any partition with force, by all without.
+
+    `found` has what each partition says of those that it has, "" if it does not refuse.
+    """
+    refused: dict[int | str, str] = {}
+    for name in names:
+        told = {number: why[name] for number, why in found.items() if name in why}
+        by_force = {number: why for number, why in told.items() if why.endswith(FORCE)}
+        if by_force:
+            refused[name] = f"in {named_partitions(by_force)}: {next(iter(by_force.values()))}"
+        elif told and all(told.values()):
+            refused[name] = next(iter(told.values()))
+    return refused
+
+
 def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
     """Return the times in which any partition had a worker, each as a run that ends as the last one in it."""
     merged: list[Run] = []
@@ -354,15 +381,6 @@ def _same(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the values that are the same in all; None where they differ."""
     first, *others = found or [{}]
     return {name: value if all(one.get(name) == value for one in others) else None for name, value in first.items()}
-
-
-def _ceiling(ceilings: Iterable[int | None]) -> int | None:
-    total = 0
-    for one in ceilings:
-        if one is None:
-            return None
-        total += one
-    return total
 
 
 def _earliest(times: Iterable[float | None]) -> float | None:

@@ -83,7 +83,7 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
     """Return the plan of a command. Raises FrontierError if it would be refused by all partitions."""
     if op in dry_runs.OF_ADJUSTMENTS:
         args = _as_asked(owners, op, args)
-        found: dict[int, dict[str, Any]] = owners.ask("figures", dict[str, Any], op=op, args=args)
+        found = owners.ask("figures", dict[str, Any], op=op, args=args)
         if args.get("promised") is None and found:
             args = args | {"promised": promise(merging.merged_effect([one["promised"] for one in found.values()]))}
         return SteeringPlan(args, {number: {"survey": one["survey"]} for number, one in found.items()})
@@ -136,7 +136,7 @@ def undoable(
     of = None if isinstance(entry, bytes) else [entry[0]]
     if of is not None and of[0] >= owners.partitions:
         raise FrontierError(f"there is no partition {of[0]}: they are 0 to {owners.partitions - 1}")
-    found: dict[int, Undoing] = owners.ask("undo", Undoing, of=of, op=op, entry=number, force=force)
+    found = owners.ask("undo", Undoing, of=of, op=op, entry=number, force=force)
     changed = {partition: one for partition, one in found.items() if one.can_be_forced}
     if changed:
         raise FrontierError(f"in {merging.named_partitions(changed)}: {next(iter(changed.values())).refusal}")

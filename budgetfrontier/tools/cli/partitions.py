@@ -45,7 +45,9 @@ def partitions(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace, operator: ClusterOperator) -> None:
-    rows = operator.rows(operator.owners.standings())
+    from budgetfrontier.cluster.operators.partition_rows import partition_rows
+
+    rows = partition_rows(operator.owners, operator.owners.standings())
     end = -1 if args.format == "text" and not args.wide else None  # `closed`: told beside the table
     write_rows(args, [row[:end] for row in rows], rows[0]._fields[:end], drop=("address", "failed", "in_process"))
     if sentence := operator.used_up():

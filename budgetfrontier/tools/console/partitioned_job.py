@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator, PartitionRow
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.merging import numbers_as_text
+from budgetfrontier.cluster.operators.partition_rows import PartitionRow
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.alert_state import AlertFiles
