@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from heapq import nlargest, nsmallest
-from itertools import islice
+from itertools import dropwhile, islice
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Self
 
 from budgetfrontier.core.model import CrawlState, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.reports import over_time
+from budgetfrontier.reports.audit_filter import BRIEF_URIS, MANY_URIS, coverage
+from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.crawl_comparison import FetchedQueue, fetched_queues
-from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, LetterId, Listed, Selection
+from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, LetterId, Listed, Selection, Where
 from budgetfrontier.reports.retired_list import RetiredList, retired_list, retired_queues
 from budgetfrontier.reports.status_tables import Statuses, statuses
 from budgetfrontier.reports.work_list import Raised, WorkList
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
     from budgetfrontier.reports.trap_list import Suspect
 
+BRIEF_ENTRIES = 5000
+"""Entries of the audit that are looked through for a page."""
 _NAMES = 100_000  # of groups, kept for a listing
 _COUNTED = 10_000  # queues between two reports of progress
 
@@ -65,14 +69,16 @@ class FrontierReads:
         path: Path,
         *,
         reader: Reader | None = None,
+        brief: bool = False,
         progress: Callable[[float], None] | None = None,
     ) -> None:
         """Read the frontier at `path`; `job` stands for it in commands.
 
+        `brief`: look through the newest entries of the audit only, as for a page that is read again and again.
         `progress` takes the share of queues that a dry run, or the search for traps, has passed.
         """
         self.job, self.path = job, path
-        self._reader, self._progress = reader, progress
+        self._reader, self._brief, self._progress = reader, brief, progress
 
     def __enter__(self) -> Self:
         return self
@@ -197,6 +203,27 @@ class FrontierReads:
             raised = WorkList(view).raised if selection.raised else None
             for queue in chosen:
                 yield queue, raised and raised(queue)
+
+    def audit_rows(
+        self,
+        key: str | None = None,
+        *,
+        where: Where | None = None,
+        before: int = 0,
+        name: Callable[[int], int | str] = int,
+    ) -> Iterator[AuditRow]:
+        """Yield the audit, newest first, read as it is asked for; `name` returns the name of an entry by its number."""
+        with self.reader.view() as view:
+            covers = None if key is None else coverage(view, key, looked_at=BRIEF_URIS if self._brief else MANY_URIS)
+            found = inverses(view.newest_commands(), name)
+            if before:
+                found = dropwhile(lambda pair: pair[0].id >= before, found)
+            for entry, inverse in islice(found, BRIEF_ENTRIES if self._brief else None):
+                if where is not None and not where(entry):
+                    continue
+                how = covers and covers(entry)
+                if covers is None or how:
+                    yield AuditRow(name(entry.id), entry, covers=how, inverse=inverse)
 
     def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
         """Return the outcomes of those audit entries that changed adjustments, as of the last commit."""

@@ -6,7 +6,6 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import dropwhile, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from budgetfrontier.rules.forecasts import Forecast
     from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
 
-BRIEF_ENTRIES = 5000
-"""Entries of the audit that are looked through for a page."""
 _MOST_NAMED = 10
 LEFT = (
     ", and no process goes on with it: the next crawl does, and the next command that changes something (but for pause "
@@ -64,13 +61,12 @@ class JobOperator(FrontierReads):
     ) -> None:
         """Look at the job in a folder, whose frontier is at `path`.
 
-        `timeout`: seconds that a running engine may take to answer a command, None: any. `brief`: look
-        through the newest entries of the audit only, as for a page that is read again and again. `progress` takes the
-        share of queues that a dry run has passed.
+        `timeout`: seconds that a running engine may take to answer a command, None: any. The others are those of
+        `FrontierReads`.
         """
-        super().__init__(str(folder), path, reader=reader, progress=progress)
+        super().__init__(str(folder), path, reader=reader, brief=brief, progress=progress)
         self.log = folder / "logs" / "crawl.log"
-        self._timeout, self._brief = timeout, brief
+        self._timeout = timeout
 
     def __repr__(self) -> str:
         return f"<JobOperator of {self.job}>"
@@ -164,23 +160,7 @@ class JobOperator(FrontierReads):
         self, *, key: str | None = None, where: Where | None = None, count: int | None = None, before: int = 0
     ) -> Listed[AuditRow]:
         """Return the audit, newest first, read as it is asked for."""
-        return Listed(self._audit(key, where, before))
-
-    def _audit(self, key: str | None, where: Where | None, before: int) -> Iterator[AuditRow]:
-        from budgetfrontier.reports.audit_filter import BRIEF_URIS, MANY_URIS, coverage
-        from budgetfrontier.reports.audit_inverses import inverses
-
-        with self.reader.view() as view:
-            covers = None if key is None else coverage(view, key, looked_at=BRIEF_URIS if self._brief else MANY_URIS)
-            found = inverses(view.newest_commands())
-            if before:
-                found = dropwhile(lambda pair: pair[0].id >= before, found)
-            for entry, inverse in islice(found, BRIEF_ENTRIES if self._brief else None):
-                if where is not None and not where(entry):
-                    continue
-                how = covers and covers(entry)
-                if covers is None or how:
-                    yield AuditRow(entry.id, entry, covers=how, inverse=inverse)
+        return Listed(self.audit_rows(key, where=where, before=before))
 
     def undo_refusals(self, rows: Sequence[AuditRow]) -> Mapping[int | str, str]:
         """Return by id why the undo of audit entries would be refused, of those of which it would be."""

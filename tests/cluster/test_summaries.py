@@ -117,6 +117,21 @@ def test_figures_of_a_partition_without_an_answer_are_the_last_ones_and_say_how_
     assert found.owners.told_late().startswith("the figures of partition 1 are those that its owner published ")
 
 
+def test_the_totals_alone_are_told_without_a_look_at_the_ends_of_the_logs(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table
+) -> None:
+    asked = list[int]()
+
+    def ends(count: int) -> dict[int, int]:
+        asked.append(count)
+        return {}
+
+    found = operator(frontier, table)
+    found.owners.ends = ends
+    assert found.head().totals.queued == 40 and asked == []
+    assert len(found.current()[1]) == PARTITIONS and asked == [PARTITIONS]
+
+
 def test_a_partition_that_has_published_nothing_for_long_counts_as_missing(
     cluster: Cluster, frontier: ClusterFrontier, table: Table
 ) -> None:

@@ -14,13 +14,7 @@ from budgetfrontier.cluster.directory.summaries import PartitionSummary, Reporte
 from budgetfrontier.cluster.operators import explaining, merging, queue_finding, steering_plan
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners, refused
 from budgetfrontier.cluster.operators.entry_names import name_of
-from budgetfrontier.cluster.operators.inspection import (
-    MOST_BYTES,
-    MOST_LISTED,
-    MOST_ROWS,
-    QueueRow,
-    RowPage,
-)
+from budgetfrontier.cluster.operators.inspection import MOST_BYTES, MOST_LISTED, MOST_ROWS, QueueRow, RowPage
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow, partition_rows
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
@@ -104,13 +98,15 @@ class ClusterOperator:
 
     def head(self) -> Report:
         """Return the report of the crawl without its queues."""
-        return self.current()[0]
+        return self._head(self.owners.standings())
 
     def current(self) -> tuple[Report, list[PartitionRow]]:
         """Return the report of the crawl without its queues, and a row for each partition."""
-        reports = [*self.owners.looked("head", Report, attrgetter("report")).values()]
         standings = self.owners.standings()
-        return self._merged(reports, standings), partition_rows(self.owners, standings)
+        return self._head(standings), partition_rows(self.owners, standings)
+
+    def _head(self, standings: Mapping[int, PartitionProgress]) -> Report:
+        return self._merged([*self.owners.looked("head", Report, attrgetter("report")).values()], standings)
 
     def _merged(self, reports: Sequence[Report], standings: Mapping[int, PartitionProgress]) -> Report:
         if not reports:

@@ -23,12 +23,7 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, StoredLease
 from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports import (
-    audit_filter,
-    crawl_comparison,
-    dry_runs,
-    near_queues,
-)
+from budgetfrontier.reports import crawl_comparison, dry_runs, near_queues
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcomes_of
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
@@ -41,6 +36,7 @@ from budgetfrontier.reports.retired_list import RetiredList
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.storage import meta, quota_use, seed_list, url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.records import AuditEntry
@@ -187,19 +183,9 @@ def explain(reads: FrontierReads, *, target: str, anywhere: bool = False) -> Exp
 def audit(reads: FrontierReads, *, count: int, key: str | None = None) -> list[AuditRow]:
     """Return the newest entries of the audit, or those about a queue, by their names, newest first."""
     names = _names(reads.reader)
-    with reads.reader.view() as view:
-        covers = None if key is None else audit_filter.coverage(view, key)
-        found = (
-            AuditRow(
-                names.name(entry.id),
-                names.entry(entry),
-                covers=None if covers is None else covers(entry),
-                inverse=inverse,
-            )
-            for entry, inverse in inverses(view.newest_commands(), names.name)
-        )
-        chosen = (one for one in found if covers is None or one.covers)
-        return list(_up_to(islice(chosen, min(count, MOST_ROWS)), lambda one: len(protocol.encode(one))))
+    rows = islice(reads.audit_rows(key, name=names.name), min(count, MOST_ROWS))
+    named = (msgspec.structs.replace(row, entry=names.entry(row.entry)) for row in rows)
+    return list(_up_to(named, lambda one: len(protocol.encode(one))))
 
 
 def adjustments(reads: FrontierReads) -> list[AdjustmentRow]:
@@ -307,14 +293,19 @@ def fetched(reads: FrontierReads, *, after: int) -> RowPage[crawl_comparison.Fet
     return RowPage([one for _, one in found], found[-1][0] if len(found) == MOST_ROWS else None)
 
 
+def labels(reads: FrontierReads) -> list[LabelTotals]:
+    """Return the fetches and the seeds of each label. O(seeds + tallies)."""
+    return list(_up_to(reads.labels(), lambda one: 80 + len(one.label)))
+
+
 LOOKS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         FrontierReads.head, FrontierReads.series, FrontierReads.busiest, FrontierReads.held, FrontierReads.runs,
-        FrontierReads.unlisted, FrontierReads.quotas, FrontierReads.labels, FrontierReads.statuses, FrontierReads.traps,
+        FrontierReads.unlisted, FrontierReads.quotas, FrontierReads.statuses, FrontierReads.traps,
         FrontierReads.unknown_keys, FrontierReads.unknown_letters,
         report, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
-        dead_letters, undo, undo_refusals, is_known, seeds, fetched, retired,
+        dead_letters, undo, undo_refusals, is_known, seeds, fetched, retired, labels,
     )
 }  # fmt: skip
 """The looks by name: those whose answers are small anyway, and others."""

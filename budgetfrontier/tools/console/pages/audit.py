@@ -13,13 +13,13 @@ from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.audit_inverses import keeps, kept_row
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.frontier_reads import BRIEF_ENTRIES
 from budgetfrontier.reports.operators import AuditRow, CrawlOperator
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.tools.console.forms import duration
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import NotThere, Query
 from budgetfrontier.tools.console.rendering import as_sentence
-from budgetfrontier.tools.job_operator import BRIEF_ENTRIES
 
 AT_ONCE = 20_000
 """Queues that are read, at the most, for what has followed the adjustments of a page; each reads all. Others link."""
