@@ -112,7 +112,9 @@ def _over_time(found: OverTime, still: str) -> Iterator[str]:
     shown = found.curves
     if shown.known:
         yield f'<section class="card"><h2>Over time<small>per hour, in the last {SPAN_WORDS[shown.span]}; times are UTC'
-        yield '</small></h2>\n<div class="charts">\n'
+        yield "</small></h2>\n"
+        yield f'<p class="stamp">{text(shown.partly)}</p>\n' if shown.partly else ""
+        yield '<div class="charts">\n'
         for one in shown.figures:
             amount = figure(one.name, one.rate.per_hour if one.rate else None)
             yield f"<figure><figcaption>{called(one.name)} <b>{amount}<small>/h</small></b></figcaption>"

@@ -36,6 +36,7 @@ LATELY = {600.0: 0, 120.0: 20}
 """The seconds of the last minutes, whose rates count if the crawl has changed its pace, and how many URIs show that."""
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
+_WHOLE = 0.9  # the part of a time from which on rates count as those of all of it
 _FAR = 10 * 365 * DAY  # when a disk is full after so long, no sentence says so
 SPAN_WORDS = {"10m": "10 minutes", "1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
 SPANS = {"10m": 600.0, "1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
@@ -81,6 +82,12 @@ class Curves(NamedTuple):
     def since(self) -> float:
         """The time at which they begin."""
         return self.until - SPANS[self.span]
+
+    @property
+    def partly(self) -> str:
+        """The sentence on how much of that time is known, if not all of it; "" if nothing is, as no rates are shown."""
+        told = self.known and rates_known(self.known, SPANS[self.span])
+        return f"{told[:1].upper()}{told[1:]}." if told else ""
 
 
 def curves_of(series: Series, now: float, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:
@@ -187,12 +194,11 @@ def _per_hour(past: Window, name: str) -> float | None:
     return round(past.rates[name].per_hour, 1) if past.rates else None
 
 
-def rates_known(happened: Between, now: float, length: float) -> str:
-    """Return how much of a time is known, if not all of it."""
-    known = happened(now - length, now).seconds
+def rates_known(known: float, length: float) -> str:
+    """Return how much of a time of `length` seconds is known, if not all of it; `known`: seconds of a `Window`."""
     if not known:
         return UNKNOWN
-    if known >= 0.9 * length:
+    if known >= _WHOLE * length:
         return ""
     sure = "" if lasts(known) else ", too short to be sure of them"
     return f"the crawl ran for {describe_duration(known)} of that time, and rates are those of it{sure}"

@@ -70,7 +70,7 @@ def test_the_minute_that_has_just_ended_counts(tmp_path: Path, after: float) -> 
 @pytest.mark.parametrize(("seconds", "sure"), [(0.1, False), (59, False), (61, True)])
 def test_rates_of_less_than_a_minute_are_said_to_be_unsure(seconds: float, sure: bool) -> None:
     rows = [SeriesRow(1000.0, begins=True), SeriesRow(1000.0 + seconds, scheduled=5)]
-    told = over_time.rates_known(over_time.between(rows), 2000.0, 3600.0)
+    told = over_time.rates_known(over_time.between(rows)(0.0, 2000.0).seconds, 3600.0)
     assert "and rates are those of it" in told and ("too short to be sure of them" not in told) is sure
 
 
@@ -205,6 +205,7 @@ def test_the_page_in_one_file_has_what_the_consoles_overview_has_over_time(job: 
     rows = {row["bound"]: row for row in rows_of(cli, job, "--kind", "forecast")[0]}
     first = next(row for row in rows.values() if row["first"])
     page = cli("report", job, "--format", "html").out
+    assert re.search(r"The crawl ran for 1h\d+m?s? of that time, and rates are those of it\.", page), "of a day"
     assert page.count('<svg class="chart"') == 6 and page.count(" per hour, at most ") >= 3, "charts"
     assert f"<b>{first['bound']}</b>" in page and "it ends after" in page
     assert all(f">{bound}<" in page for bound in rows)

@@ -56,6 +56,17 @@ def test_each_bound_is_named_with_how_sure_it_is(tmp_path: Path) -> None:
     assert dict(rows.values())["max_time"] == "unknown"
 
 
+@pytest.mark.parametrize(("minutes", "partly"), [(20, True), (60, False)])
+def test_rates_of_a_part_of_the_time_are_said_to_be_of_that_part(tmp_path: Path, minutes: int, partly: bool) -> None:
+    an_hour(tmp_path, make_settings(), minutes=minutes)
+    sentence = "The crawl ran for 20m of that time, and rates are those of it."
+    for path in ("/?span=1h", "/rates?span=1h"):
+        assert (sentence in get(tmp_path, path)[1]) is partly, path
+    _, text = get(tmp_path, "/?span=1h")
+    assert ("an hour, in the 20m that it ran in the last hour" in text) is partly
+    assert ("an hour, in the last hour" in text) is not partly
+
+
 def test_a_new_frontier_has_no_curves(tmp_path: Path) -> None:
     Frontier.open(tmp_path / "frontier", make_settings()).close()
     status, text = get(tmp_path, "/")

@@ -176,7 +176,8 @@ def _pace(drawn: Curves, name: str) -> str:
         return ""
     if not lasts(drawn.known):
         return f"{figure(name, rate.count)} in {describe_duration(max(round(drawn.known), 1))}"
-    return f"{figure(name, rate.per_hour)} an hour, in the last {SPAN_WORDS[drawn.span]}"
+    ran = f"the {describe_duration(round(drawn.known))} that it ran in " if drawn.partly else ""
+    return f"{figure(name, rate.per_hour)} an hour, in {ran}the last {SPAN_WORDS[drawn.span]}"
 
 
 def foreseen(found: Sequence[Forecast], still: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from budgetfrontier.reports.over_time import (
     fitting,
     levels,
     rate_rows,
-    rates_known,
 )
 from budgetfrontier.storage.series import SeriesRow
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -43,7 +42,6 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "curves": job.over_time.curves(span, drawn),
         "spans": list(SPANS),
         "rates": rates,
-        "known": rates_known(happened, now, length),
         "levels": [
             (name, sum(level(rows[-1]) for rows in series if rows), found)
             for name, level in LEVELS.items()
