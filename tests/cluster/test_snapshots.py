@@ -334,6 +334,29 @@ def test_an_identity_that_no_broker_tells_is_not_known() -> None:
     assert topics.log_identity(bus, CRAWL)() is None
 
 
+def test_a_snapshot_whose_copy_was_set_aside_is_not_the_next_one(tmp_path: Path) -> None:
+    """Its rows may be others than those of the log, which nobody sees before the log is read."""
+    (tmp_path / "store").mkdir()
+    settings, log = ClusterSettings(snapshots=(tmp_path / "store").as_uri()), Log()
+    positions = [-1]
+    for number in range(3):
+        with closing(Owner(tmp_path / "one", log)) as owner:
+            owner.schedule(f"https://a.test/{number}")
+            positions.append(snapshot(owner, settings).position)
+    restore, frontier = Restorer(store(settings), CRAWL, PARTITIONS), tmp_path / "two" / "frontier"
+    found = list[int]()
+    for _ in range(6):
+        restore(0, frontier.parent)
+        place = place_in(frontier)
+        found.append(-1 if place is None else place.position)
+        if place is not None:
+            restore(0, frontier.parent)  # as when the partition is given to this worker again
+            assert place_in(frontier) == place
+            set_aside(frontier.parent, CorruptFrontier("another checksum"))
+    first, second, third = positions[1:]
+    assert found == [third, second, first, -1, third, second]
+
+
 def test_a_bit_that_has_changed_anywhere_in_a_snapshot_is_noticed(tmp_path: Path) -> None:
     folder, draw = tmp_path / "folder", Random(1)
     folder.mkdir()

@@ -55,12 +55,17 @@ class Restorer:
         all count. It returns None while that is not known.
         """
         self._store, self._crawl, self._partitions, self._log_id = store, crawl, partitions, log_id
+        self._tried: dict[int, set[str]] = {}
+        """The snapshots of each partition that were restored here."""
 
     def __repr__(self) -> str:
         return f"<Restorer of {self._crawl!r} from {self._store!r}>"
 
     def __call__(self, partition: int, folder: Path) -> None:
         """Replace the copy in the folder of a partition if there is a later snapshot; a kill leaves one or the other.
+
+        A copy that is gone again was set aside: a snapshot that was restored before is left out, so that older ones are
+        tried, then the log alone, and then all of them again.
 
         Raises SnapshotError if there is no copy and the store does not answer, or if it is not known which snapshots
         count, and CorruptFrontier if the copy is damaged.
@@ -84,16 +89,20 @@ class Restorer:
 
     def _restore(self, partition: int, folder: Path, position: int, log_id: str | None) -> None:
         names = self._store.names(folder_of(self._crawl, partition))
+        tried = self._tried.setdefault(partition, set())
         for snapshot in newest_first(names, self._crawl, partition, log_id):
             if snapshot.position <= position:
                 break
-            if self._fetched(snapshot, folder):
+            if snapshot.name not in tried and self._fetched(snapshot, folder):
                 self._replace(folder)
+                tried.add(snapshot.name)
                 log.info(
                     "partition %d was restored from %s", partition, snapshot.name,
                     extra={"event": "partition_restored", "partition": partition, "position": snapshot.position},
                 )  # fmt: skip
-                break
+                return
+        if position < 0:
+            tried.clear()
 
     def _fetched(self, snapshot: Snapshot, folder: Path) -> bool:
         """Fetch a snapshot, and unpack it beside the copy; return whether it is whole."""

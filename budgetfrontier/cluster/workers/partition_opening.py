@@ -20,6 +20,8 @@ from budgetfrontier.storage.whole_files import name_for_damaged
 
 AT_ONCE: Final = 2
 """Copies that are restored at a time."""
+MOST_DAMAGED: Final = 4
+"""Copies of a partition that a worker sets aside, each rebuilt from another snapshot or the log, before it ends."""
 RETRY: Final = 5.0
 """Seconds after which a store that did not answer is asked again."""
 TELL: Final = 60.0
@@ -91,9 +93,9 @@ class Opener:
             return None
 
     def set_aside(self, number: int, error: CorruptFrontier) -> None:
-        """Set the copy of a partition aside. Raises the error if that has not helped before."""
+        """Set the copy of a partition aside. Raises the error if that has not helped so often before."""
         self._damaged[number] += 1
-        if self._damaged[number] > 2:
+        if self._damaged[number] > MOST_DAMAGED:
             raise error
         set_aside(self.folder(number), error)
 

@@ -199,7 +199,7 @@ class ClusterWorker:
                 self._turn(consumer)
                 self._open_restored(consumer)
                 if monotonic() >= next_look:
-                    for copy in self._copies.values():
+                    for copy in [*self._copies.values()]:
                         with self._damage(copy):
                             copy.commit()
                     self._claim_copies()
@@ -287,11 +287,12 @@ class ClusterWorker:
     def _close_copy(self, number: int, why: str) -> None:
         """Close a partition, if it is open: as of its last commit if this is its owner."""
         self._lose(number, why)
-        copy = self._copies.pop(number, None)
+        copy = self._copies.get(number)
         if copy is not None:
             with self._damage(copy):
                 copy.commit()
             copy.close()
+            self._copies.pop(number, None)
 
     def _lose(self, number: int, why: str) -> None:
         """Answer no calls for a partition any more, and drop what is not committed."""
@@ -390,15 +391,21 @@ class ClusterWorker:
 
     @contextmanager
     def _damage(self, part: Partition | PartitionCopy) -> Iterator[None]:
-        """Set the copy of a partition aside if it is found to be damaged, so that the next worker rebuilds it."""
+        """Set the copy of a partition aside if it is found to be damaged; it is rebuilt.
+
+        By the next worker if this is its owner, which has answered calls with it: that raises the error.
+        """
         try:
             yield
         except CorruptFrontier as e:
             self._lose(part.number, str(self._not_owner(part.number)))
+            is_copy = self._copies.pop(part.number, None) is part
             if isinstance(part, PartitionCopy):
                 part.close()
             self._opener.set_aside(part.number, e)
-            raise
+            if not is_copy:
+                raise
+            self._opener.begin(part.number)
 
     def _take_snapshots(self, consumer: AdoptingConsumer) -> None:
         """Take the snapshots that are due, and delete the log before the oldest one that is kept of each partition.
