@@ -13,7 +13,7 @@ from budgetfrontier.bus.interface import LATER, SESSION, TIMEOUT, BusError, Rece
 from budgetfrontier.bus.kafka_errors import LOST, REFUSED, Heard, error_of, explained, repeated, result_of
 from budgetfrontier.bus.kafka_producer import LONGEST, KafkaProducer
 from budgetfrontier.bus.kafka_topics import TopicIds
-from budgetfrontier.bus.patience import Patience
+from budgetfrontier.bus.patience import Patience, Wait
 from budgetfrontier.bus.streams import Stream
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.errors import MissingExtra, SettingsError
@@ -66,7 +66,8 @@ class KafkaBus:
         if not str(replication).isdecimal():
             raise SettingsError(f"replication={replication}: expected a number of replicas")
         self._replication = int(replication)
-        self._creates = settings.pop("create", "yes") != "no"
+        self.creates = settings.pop("create", "yes") != "no"
+        """Whether topics that are not there are created."""
         self._settings = {"log_level": 2, **settings}
         self._session = session
         self._declared: set[str] = set()
@@ -143,14 +144,9 @@ class KafkaBus:
         with explained():
             heard, wait = Heard(), self.patience.wait(timeout)
             admin = AdminClient({**self._settings, "error_cb": heard})
-            look = partial(admin.list_topics, None if self._creates else topic)
-
-            def topics_there() -> Any:
-                left = max(0.0, wait.left())
-                return heard.first(admin, lambda seconds: look(timeout=seconds), left, patience=self.patience).topics
-
-            topics = topics_there()
-            if topic not in topics and self._creates:
+            there = partial(self._listed, admin, heard, wait, None if self.creates else topic)
+            topics = there()
+            if topic not in topics and self.creates:
                 new = NewTopic(
                     topic, num_partitions=partitions, replication_factor=self._replication, config=dict(settings)
                 )
@@ -160,8 +156,21 @@ class KafkaBus:
                 except confluent_kafka.KafkaException as error:
                     if error.args[0].code() != _CODES.TOPIC_ALREADY_EXISTS:
                         raise
-                topics = topics_there()
-            return len(topics[topic].partitions) if topic in topics else partitions
+                topics = there()
+            return topics.get(topic, partitions)
+
+    def topics(self, timeout: float = TIMEOUT) -> dict[str, int]:
+        """Return the number of partitions of each topic that is there; none is created. Raises BusError."""
+        with explained():
+            heard = Heard()
+            admin = AdminClient({**self._settings, "error_cb": heard})
+            return self._listed(admin, heard, self.patience.wait(timeout), None)
+
+    def _listed(self, admin: Any, heard: Heard, wait: Wait, topic: str | None) -> dict[str, int]:
+        """Return the number of partitions of all topics, or of one, which a broker may create then."""
+        look, left = partial(admin.list_topics, topic), max(0.0, wait.left())
+        found = heard.first(admin, lambda seconds: look(timeout=seconds), left, patience=self.patience).topics
+        return {name: len(one.partitions) for name, one in found.items()}
 
     def topic_settings(self, topic: str, timeout: float = TIMEOUT) -> dict[str, str]:
         """Return the settings of a topic, such as "retention.ms". Raises BusError."""

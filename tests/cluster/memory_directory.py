@@ -30,6 +30,10 @@ class MemoryDirectory:
         """Return the owners as of now."""
         return Owners(self._owners)
 
+    def forget_owners(self) -> None:
+        """Lose all owners, as a topic does whose rows are deleted."""
+        self._owners.clear()
+
     def publish_copies(self, *notices: CopyNotice) -> None:
         """Store searches for copies, and offers."""
         now = time.time()

@@ -32,7 +32,7 @@ from budgetfrontier.cluster.snapshots.snapshot_store import newest_first
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import meta
-from budgetfrontier.tools.cli.exits import DISK_FULL
+from budgetfrontier.tools.cli.exits import CONFIGURATION, DISK_FULL
 from tests.bus.kafka_server import NotInstalled, jars, started
 from tests.crash.disks import disk
 from tests.crash.figures import Unavailable
@@ -64,8 +64,8 @@ cluster:
         self.added = 0
 
     @contextmanager
-    def worker(self, name: str) -> Iterator[ForkedProcess]:
-        words = ["worker", "--config", str(self.config), "--folder", str(self.folder / name)]
+    def worker(self, name: str, config: Path | None = None) -> Iterator[ForkedProcess]:
+        words = ["worker", "--config", str(config or self.config), "--folder", str(self.folder / name)]
         words += ["--listen", f"unix:{self.folder / name}.sock"]
         with (
             (self.folder / f"{name}.log").open("ab") as log,
@@ -252,6 +252,26 @@ def topics_do_not_fit(crawl: Crawl) -> None:
     for partitions in (PARTITIONS, 4):
         with pytest.raises(FrontierError, match=r"has 4 partitions, and the crawl was begun with 3, which is fixed"):
             start(partitions=partitions)
+    topics_are_left_to_the_operator(crawl, admin)
+
+
+def topics_are_left_to_the_operator(crawl: Crawl, admin: AdminClient) -> None:
+    """A worker makes none, by itself or by asking for it, and refuses what the broker makes by itself."""
+    config = crawl.folder / "by_hand.yaml"
+    config.write_text(f"crawl: hand\ncluster: {{kafka: '{crawl.brokers}?create=no', partitions: 3}}\n")
+    names = {f"hand-{name}" for name in ("log", "owners", "summaries", "copies", "suffixes")}
+
+    def refused() -> str:
+        with crawl.worker("hand", config) as process:
+            assert process.wait(PATIENCE) == CONFIGURATION
+        return crawl.log("hand")
+
+    assert all(f"there is no topic {name}, " in refused() for name in names)
+    assert not names & admin.list_topics().topics.keys()
+    producer = Producer({"bootstrap.servers": crawl.brokers})
+    producer.produce("hand-owners", b"")
+    assert producer.flush(PATIENCE) == 0
+    assert "the topic hand-owners has cleanup.policy=delete, " in refused()
 
 
 def topics_are_made_anew(crawl: Crawl) -> None:

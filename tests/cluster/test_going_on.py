@@ -10,6 +10,7 @@ from budgetfrontier import Settings
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
+from budgetfrontier.cluster.workers import worker
 from budgetfrontier.reports.operators import OperatorCommand
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until
@@ -39,3 +40,14 @@ def test_leases_expire_and_long_commands_end_although_nobody_calls(
         until(lambda: len(operator.applied(name)) == PARTITIONS)
         assert sum(entry.effect["deleted"] for entry in operator.applied(name).values()) == 8 * 699
     assert max(map(len, cluster.logs.entries)) < 99  # a step an entry
+
+
+def test_workers_say_again_what_they_own_although_nothing_changes_hands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "PUBLISH_EVERY", 0.0)
+    with running(tmp_path, Settings.from_dict({"crawl": "test"}), [(0,), (1,)], PARTITIONS) as cluster:
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+        before = cluster.directory.read()
+        cluster.directory.forget_owners()
+        until(lambda: cluster.directory.read() == before)

@@ -12,6 +12,7 @@ import msgspec
 from budgetfrontier.bus.interface import TIMEOUT, BusAway, BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.bus.kafka_errors import Heard
+from budgetfrontier.cluster.directory import retention
 from budgetfrontier.core import protocol
 from budgetfrontier.errors import FrontierError, MissingExtra
 
@@ -40,7 +41,7 @@ class CompactedTopic(Generic[_Row]):
     ) -> None:
         """Prepare for a topic with rows of a type; `creates`: make it unless it is there."""
         self._decode: Callable[[bytes], _Row] = protocol.decoder(kind)
-        self._topic, self._bus, self._settings, self._creates = topic, bus, dict(settings), creates
+        self.name, self._bus, self._settings, self._creates = topic, bus, dict(settings), creates
         self._producer: Any = None
         self._consumer: Any = None
         self._heard = Heard()
@@ -49,20 +50,19 @@ class CompactedTopic(Generic[_Row]):
         """The end of the topic at which the consumer was last: control records may come after the last record."""
 
     def __repr__(self) -> str:
-        return f"<CompactedTopic {self._topic}>"
+        return f"<CompactedTopic {self.name}>"
 
     def create(self) -> None:
         """Create the topic, unless it is there. Raises BusError."""
         if self._creates:
-            settings = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
-            self._bus.create(self._topic, 1, settings)
+            self._bus.create(self.name, 1, retention.settings_of_table())
 
     def publish(self, rows: Mapping[int, _Row] | Mapping[str, _Row]) -> None:
         """Send rows by key to the topic, which `create` has made; they are there soon, once the broker answers."""
         if self._producer is None:
             self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
         for key, row in rows.items():
-            self._producer.produce(self._topic, protocol.encode(row), key=str(key), partition=0)
+            self._producer.produce(self.name, protocol.encode(row), key=str(key), partition=0)
         self._producer.poll(0)
 
     def flush(self) -> None:
@@ -84,7 +84,7 @@ class CompactedTopic(Generic[_Row]):
                 end = self._end(TIMEOUT)
             else:
                 end = self._heard.first(self._consumer, self._end, FIRST_LOOK)
-                self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+                self._consumer.assign([TopicPartition(self.name, 0, 0)])
                 self._is_reached = True
         except confluent_kafka.KafkaException as e:
             raise BusError(f"Kafka: {e.args[0].str()}") from e
@@ -112,7 +112,7 @@ class CompactedTopic(Generic[_Row]):
 
     def _new_consumer(self) -> Any:
         group = {
-            "group.id": f"{self._topic}-readers",
+            "group.id": f"{self.name}-readers",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 10,  # it reads what is there, and waits for nothing
@@ -130,15 +130,15 @@ class CompactedTopic(Generic[_Row]):
         deleted.
         """
         try:
-            return int(self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=timeout)[1])
+            return int(self._consumer.get_watermark_offsets(TopicPartition(self.name, 0), timeout=timeout)[1])
         except confluent_kafka.KafkaException as e:
             if e.args[0].code() in _NO_TOPIC:
                 if self._creates:
                     self.create()
-                    raise BusAway(f"Kafka does not list the topic {self._topic} yet; try again") from e
-                raise BusError(f"there is no topic {self._topic} at the broker: no worker has begun this crawl") from e
+                    raise BusAway(f"Kafka does not list the topic {self.name} yet; try again") from e
+                raise BusError(f"there is no topic {self.name} at the broker: no worker has begun this crawl") from e
             raise
 
     def _position(self) -> int:
-        found = self._consumer.position([TopicPartition(self._topic, 0)])[0].offset
+        found = self._consumer.position([TopicPartition(self.name, 0)])[0].offset
         return max(self._ended, int(found))

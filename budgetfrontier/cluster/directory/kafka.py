@@ -91,13 +91,19 @@ class KafkaDirectory:
         self._summaries_topic = CompactedTopic(f"{crawl}-summaries", PartitionSummary, bus, settings, creates=creates)
         self._copies_topic = CompactedTopic(f"{crawl}-copies", CopyNotice, bus, settings, creates=creates)
         self._suffixes_topic = CompactedTopic(f"{crawl}-suffixes", bytes, bus, settings, creates=creates)
+        self._tables = self._owners_topic, self._summaries_topic, self._copies_topic, self._suffixes_topic
         self._owners, self._summaries = Owners(), dict[int, PartitionSummary]()
         self._copies = dict[str, CopyNotice]()
         self._suffix_list: str | None = None
 
+    @property
+    def topics(self) -> list[str]:
+        """The names of its topics."""
+        return [topic.name for topic in self._tables]
+
     def create(self) -> None:
-        """Create the topics, unless they are there; that of the suffix list is created with it. Raises BusError."""
-        for topic in self._owners_topic, self._summaries_topic, self._copies_topic:
+        """Create the topics, unless they are there, or `create` is "no". Raises BusError."""
+        for topic in self._tables:
             topic.create()
 
     def publish(self, *owners: Owner) -> None:
@@ -148,5 +154,5 @@ class KafkaDirectory:
 
     def close(self) -> None:
         """Close the connections, once the broker has what was published, if it answers soon."""
-        for topic in self._owners_topic, self._summaries_topic, self._copies_topic, self._suffixes_topic:
+        for topic in self._tables:
             topic.close()

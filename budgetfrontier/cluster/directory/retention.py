@@ -1,4 +1,4 @@
-"""The settings of the topic of the logs: those it is created with, and what is wrong with others. Pure rules."""
+"""The settings of the topics of a crawl: those they are created with, and what is wrong with others. Pure rules."""
 
 from __future__ import annotations
 
@@ -22,6 +22,32 @@ def settings_of_topic() -> dict[str, str]:
         "max.message.bytes": str(LONGEST),
         _STAMPS: _BROKERS,
     }
+
+
+def settings_of_table() -> dict[str, str]:
+    """Return the settings with which each other topic is created: the last row of each key is kept."""
+    return {"cleanup.policy": "compact", _STAMPS: _BROKERS}
+
+
+def table_objections(topic: str, partitions: int, found: Mapping[str, str]) -> list[str]:
+    """Return each reason why a topic, as it is set, cannot be a table: rows would be lost, or their ages wrong."""
+    reasons = []
+    if partitions != 1:
+        reasons.append(
+            f"the topic {topic} has {partitions} partitions, and its rows are all in one: delete it, and create it "
+            "with one partition"
+        )
+    if (policy := found.get("cleanup.policy", "compact")) != "compact":
+        reasons.append(
+            f"the topic {topic} has cleanup.policy={policy}, which drops rows that are not old, only unchanged: set "
+            "cleanup.policy=compact"
+        )
+    if (stamps := found.get(_STAMPS, _BROKERS)) != _BROKERS:
+        reasons.append(
+            f"the topic {topic} has {_STAMPS}={stamps}: the age of its rows goes by the clock of the brokers: set "
+            f"{_STAMPS}={_BROKERS}"
+        )
+    return reasons
 
 
 def objections(topic: str, found: Mapping[str, str]) -> list[str]:

@@ -14,7 +14,7 @@ from budgetfrontier.bus.interface import BusAway, BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster.directory import retention
 from budgetfrontier.cluster.directory.kafka import KafkaDirectory
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.schema import ClusterSettings
 
 PATIENCE: Final = 5.0
@@ -33,18 +33,20 @@ def prepare(
     *,
     stopping: Callable[[], bool],
 ) -> bool:
-    """Create the topics of a crawl unless they are there, and check them; wait while no broker answers.
+    """Create the topics of a crawl unless they are there, or `create` is "no"; wait while no broker answers.
 
-    Returns False if `stopping` has ended the wait. Raises FrontierError for a topic that does not fit.
+    Returns False if `stopping` has ended the wait. Raises SettingsError with all that is wrong with topics that are
+    there, or missing.
     """
     topic = f"{crawl}-log"
     waits = False
     while not stopping():
         try:
-            partitions = bus.create(topic, cluster.partitions, retention.settings_of_topic(), timeout=PATIENCE)
-            directory.create()
-            _check(topic, partitions, cluster, _begun_with(directory))
-            _check_retention(topic, bus)
+            if bus.creates:
+                bus.create(topic, cluster.partitions, retention.settings_of_topic(), timeout=PATIENCE)
+                directory.create()
+            if problems := _problems(topic, bus, directory, cluster.partitions):
+                raise SettingsError(problems)
         except BusAway as e:
             if not waits:
                 log.warning("%s; this worker waits for it", e, extra={"event": "broker_away"})
@@ -87,36 +89,56 @@ def log_identity(bus: KafkaBus, crawl: str) -> Callable[[], str | None]:
     return look
 
 
-def _check(topic: str, partitions: int, cluster: ClusterSettings, begun: int) -> None:
-    """Raise FrontierError if a topic has another number of partitions; `begun` is that of the owners, 0: none yet."""
-    wanted = cluster.partitions
+def _problems(topic: str, bus: KafkaBus, directory: KafkaDirectory, wanted: int) -> list[str]:
+    """Return what is wrong with the topics of a crawl, `topic` being that of its logs. Raises BusAway."""
+    there, problems = bus.topics(PATIENCE), list[str]()
+    for name in topic, *directory.topics:
+        is_log = name == topic
+        number = there.get(name)
+        if number is None:
+            if not bus.creates:  # one that was created just now may not be listed yet
+                settings = retention.settings_of_topic() if is_log else retention.settings_of_table()
+                problems.append(
+                    f"there is no topic {name}, which create=no leaves to you: create it with --partitions "
+                    f"{wanted if is_log else 1} "
+                    + " ".join(f"--config {key}={value}" for key, value in settings.items())
+                )
+            continue
+        found = _settings_of(name, bus)
+        if is_log:
+            problems += _wrong_number(name, number, wanted, _begun_with(directory))
+            problems += retention.objections(name, found)
+            for doubt in retention.doubts(name, found):
+                log.warning("%s", doubt, extra={"event": "retention"})
+        else:
+            problems += retention.table_objections(name, number, found)
+    return problems
+
+
+def _wrong_number(topic: str, partitions: int, wanted: int, begun: int) -> list[str]:
+    """Return why the topic of the logs has another number of partitions; `begun` is that of the owners, 0: none yet."""
     if partitions == wanted and begun in (0, wanted):
-        return
+        return []
     has = f"the topic {topic} has {partitions} partitions, "
     if begun == partitions:
-        raise FrontierError(
-            f"{has}with which the crawl was begun, and cluster.partitions says {wanted}: set it to {partitions}"
-        )
+        return [f"{has}with which the crawl was begun, and cluster.partitions says {wanted}: set it to {partitions}"]
     if begun:
-        raise FrontierError(
+        return [
             f"{has}and the crawl was begun with {begun}, which is fixed: in a topic that has grown, hosts would move "
             "to other partitions, and their URLs be fetched again. Begin a crawl under another name"
-        )
-    raise FrontierError(
+        ]
+    return [
         f"{has}and cluster.partitions says {wanted}: the number is fixed when a crawl begins. Set it to what the crawl "
         "was begun with, or begin one under another name"
-    )
+    ]
 
 
-def _check_retention(topic: str, bus: KafkaBus) -> None:
+def _settings_of(topic: str, bus: KafkaBus) -> dict[str, str]:
+    """Return the settings of a topic, none if they cannot be looked at, which is logged. Raises BusAway."""
     try:
-        found = bus.topic_settings(topic)
+        return bus.topic_settings(topic)
     except BusAway:
         raise
     except BusError as e:  # it may be forbidden
-        log.warning("the retention of the topic %s cannot be looked at: %s", topic, e, extra={"event": "retention"})
-        return
-    if reasons := retention.objections(topic, found):
-        raise FrontierError("; ".join(reasons))
-    for doubt in retention.doubts(topic, found):
-        log.warning("%s", doubt, extra={"event": "retention"})
+        log.warning("the settings of the topic %s cannot be looked at: %s", topic, e, extra={"event": "retention"})
+        return {}

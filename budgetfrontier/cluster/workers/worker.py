@@ -51,6 +51,8 @@ LOOK_EVERY: Final = 0.5
 """Seconds between two looks at what is not due in each turn: copies are committed, snapshots taken."""
 AGAIN: Final = 60.0
 """Seconds after which a partition is tried again whose log did not fit its copy."""
+PUBLISH_EVERY: Final = 600.0
+"""Seconds after which the places of partitions are published again, for rows of a topic may be lost."""
 AT_THE_END: Final = 2.0
 """Seconds for which a worker that stops waits until its last entries are in the logs."""
 
@@ -113,6 +115,7 @@ class ClusterWorker:
         """The public suffix list of the crawl, if its queue assignment needs one."""
         self._called = self._next_round = self._again_at = 0.0
         """When a client has called last, and when each partition has its turn, whether anything has come or not."""
+        self._publish_at = monotonic() + PUBLISH_EVERY
         self.on_applied: Callable[[], None] = lambda: None
         """Called when something was applied, after which there may be something to lease."""
         self._stream = log_stream(self.crawl, partitions)
@@ -204,6 +207,7 @@ class ClusterWorker:
                             copy.commit()
                     self._claim_copies()
                     self._try_again(consumer)
+                    self._publish_again()
                     positions = {number: one.position for number, one in self._owned.items()}
                     self._adoption.step(consumer, self._unusable, self._opener.waiting.copy(), positions, self._copies)
                     self._take_snapshots(consumer)
@@ -388,6 +392,12 @@ class ClusterWorker:
                 del self._unusable[number]
             elif is_due:
                 self._opener.begin(number)
+
+    def _publish_again(self) -> None:
+        """Say again from time to time which partitions this worker owns: what is read of it may have been deleted."""
+        if monotonic() >= self._publish_at:
+            self._publish_at = monotonic() + PUBLISH_EVERY
+            self._directory.publish(*(self._owner(one, self.address) for one in self._owned.values() if one.is_stored))
 
     @contextmanager
     def _damage(self, part: Partition | PartitionCopy) -> Iterator[None]:
