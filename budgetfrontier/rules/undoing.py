@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from budgetfrontier.rules.queue_states import RETIRED
@@ -17,6 +18,9 @@ DELETING = frozenset(("delete", "drop", "forget"))
 """The commands that keep the records that they delete."""
 BURYING = frozenset(("bury",))
 """The command that adds dead letters: its undo keeps the records that it deletes."""
+NOTHING = "has changed nothing that its undo would restore"
+"""The words of the refusals of a command without an effect."""
+NOTHING_KEPT = "has kept nothing for `undo`"
 ENDING = frozenset(("undo", "discard"))
 """The commands after which another one cannot be undone any more."""
 
@@ -24,6 +28,16 @@ ENDING = frozenset(("undo", "discard"))
 def command_of(command: str, effect: dict[str, Any]) -> str:
     """Return the command that an entry of the audit is about: for an undo, the command that was undone."""
     return str(effect.get("command", command))
+
+
+def telling(refusals: Iterable[str]) -> str:
+    """Return the refusal of an undo that tells most: one of a partition that the command has changed, if there is one.
+
+    "" without refusals.
+    """
+    told = [*refusals]
+    changed = (one for one in told if NOTHING not in one and NOTHING_KEPT not in one)
+    return next(changed, told[0] if told else "")
 
 
 def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> bool:

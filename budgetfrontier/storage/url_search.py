@@ -81,15 +81,21 @@ def recognizer(view: View) -> Callable[[CrawlUri], tuple[bytes, bool]]:
 
     The function raises InvalidUrl and PolicyError. A Bloom filter is read once.
     """
-    frontier = view.settings()[0].frontier
-    canonical, row = _canonicalization(frontier), meta.read_filter(view.txn, view.db[keys.META])
-    bloom = None if row is None or view.folder is None else bloom_file.read(view.folder, row, frontier.bloom)
+    canonical, known = _canonicalization(view.settings()[0].frontier), knows(view)
 
     def recognized(uri: CrawlUri) -> tuple[bytes, bool]:
         fingerprint = duplicates.fingerprint_of(uri, uris.parse(uri.url), canonical)
-        return fingerprint, _in_tables(view, fingerprint) or (bloom is not None and fingerprint in bloom)
+        return fingerprint, known(fingerprint)
 
     return recognized
+
+
+def knows(view: View) -> Callable[[bytes], bool]:
+    """Return the function for whether a fingerprint is known. A Bloom filter is read once. Raises CorruptFrontier."""
+    row = meta.read_filter(view.txn, view.db[keys.META])
+    settings = view.settings()[0].frontier.bloom
+    bloom = None if row is None or view.folder is None else bloom_file.read(view.folder, row, settings)
+    return lambda fingerprint: _in_tables(view, fingerprint) or (bloom is not None and fingerprint in bloom)
 
 
 def waiting_among(view: View, given: Mapping[bytes, CrawlUri]) -> set[bytes]:

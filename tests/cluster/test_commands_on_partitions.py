@@ -491,6 +491,8 @@ def test_urls_are_forgotten_by_the_partitions_that_have_them(cli: Cli) -> None:
     assert row["effect"] == {"forgotten": 2, "waiting": 0, "unknown": 1, "kept": {"bytes": 58}}
     assert cli("undo", row["id"], "--dry-run")[1].endswith("\nwould make 2 URLs known again\n")
     assert cli("undo", row["id"])[1] == f"undone {row['id']}, forget: 2 URLs known again\n"
+    again = cli("undo", row["id"])
+    assert again[0] == 1 and f"{row['id']}, forget, is undone already" in again[2]  # others have forgotten nothing
     assert cli("forget", *urls, "--dry-run")[1] == "would forget 2 URLs; 1 was not known\n"
 
 

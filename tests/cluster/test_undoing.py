@@ -9,8 +9,8 @@ import pytest
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.inspection import Undoing
 from budgetfrontier.cluster.operators.steering_plan import undoable
-from budgetfrontier.engine.commands.undo_queues import NOTHING
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules.undoing import NOTHING, NOTHING_KEPT
 
 
 class Asked:
@@ -35,10 +35,15 @@ def test_the_undo_of_a_command_that_waits_in_a_partition_is_given_to_it_too() ->
         assert undoable(cast("CrawlOwners", Asked(found, missing)), "undo", b"command", force=False)[1] == to
 
 
-def test_a_refusal_says_what_keeps_the_undo_where_the_command_had_an_effect() -> None:
-    nothing = Undoing(None, f"17, retire, {NOTHING}")
+@pytest.mark.parametrize("nothing", [
+    Undoing(None, f"17, retire, {NOTHING}"),
+    Undoing(None, f"17 {NOTHING}: the crawl was PAUSED before it, too"),
+    Undoing(None, f"17, retire, was refused: it {NOTHING}"),
+    Undoing(None, f"17, retire, {NOTHING_KEPT}"),
+])  # fmt: skip
+def test_a_refusal_says_what_keeps_the_undo_where_the_command_had_an_effect(nothing: Undoing) -> None:
     undone = Undoing(None, "17, retire, is undone already")
     with pytest.raises(FrontierError, match="is undone already"):
         undoable(cast("CrawlOwners", Asked({0: nothing, 1: undone}, set())), "undo", b"command", force=False)
-    with pytest.raises(FrontierError, match="has changed nothing"):
+    with pytest.raises(FrontierError, match=str(nothing.refusal)):
         undoable(cast("CrawlOwners", Asked({0: nothing, 1: nothing}, set())), "undo", b"command", force=False)

@@ -19,6 +19,7 @@ from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
+from budgetfrontier.rules.undoing import telling
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry
 from budgetfrontier.storage.report import Report
@@ -279,7 +280,7 @@ def merged_refusals(names: Iterable[str], found: Mapping[int, Mapping[str, str]]
         if by_force:
             refused[name] = f"in {named_partitions(by_force)}: {next(iter(by_force.values()))}"
         elif told and all(told.values()):
-            refused[name] = next(iter(told.values()))
+            refused[name] = telling(told.values())
     return refused
 
 

@@ -12,11 +12,10 @@ from budgetfrontier.cluster.operators.inspection import Undoing
 from budgetfrontier.cluster.partitions.operator_commands import OF_QUEUES, refusal
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.scheduling import uri_from
-from budgetfrontier.engine.commands.undo_queues import NOTHING
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
 from budgetfrontier.reports.operators import AdjustmentRow, OperatorCommand
-from budgetfrontier.rules.undoing import ENDING
+from budgetfrontier.rules.undoing import ENDING, telling
 from budgetfrontier.settings.matching import may_select_several
 from budgetfrontier.storage.records import AuditEntry
 
@@ -144,8 +143,7 @@ def undoable(
     if not effects:
         if not found:
             raise ConnectionLost(owners.without_owner(owners.missing))
-        whys = [one.refusal for one in found.values() if one.is_known]
-        why = next((one for one in whys if not one.endswith(NOTHING)), next(iter(whys), ""))
+        why = telling(one.refusal for one in found.values() if one.is_known)
         raise FrontierError(why or f"no partition that answers has it; `budgetfrontier audit {owners.job}` lists all")
     waiting = {partition for partition, one in found.items() if one.waits}
     everywhere = of is None and all(one.is_known or one.waits for one in found.values())

@@ -25,19 +25,18 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.duplicates import objection_to_forgetting
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.seeds import SeedFate
-from budgetfrontier.rules.undoing import command_of
+from budgetfrontier.rules.undoing import NOTHING, command_of
 from budgetfrontier.storage import keys, removed
 from budgetfrontier.storage.records import AuditEntry, Progress, decode_dead, decode_future, decode_url
 from budgetfrontier.storage.removed import UNRECORDED, Block, Kept, Look, convert_kept, kept
 from budgetfrontier.storage.uri_values import decode_uri
-from budgetfrontier.storage.url_search import recognizer
+from budgetfrontier.storage.url_search import knows, recognizer
 from budgetfrontier.storage.view import View
 
 CHECKING, PLACING = range(2)
 
 NAMED = 1000
 """The most queues that a dry run names; it counts them all."""
-_FORGOTTEN = (keys.SEEN,)
 _DELETED = (keys.PENDING, keys.FUTURE, keys.DEAD)
 _CHECKED = 20  # URIs that are checked in the time in which one is placed, or less
 _look: Callable[[Any], Look] = converter(Look)
@@ -51,8 +50,9 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
         raise FrontierError(f"{entry.id} has put back what was deleted; to delete it again, {again} again")
     if found is None:
         done = next((entry.effect[name] for name in ("deleted", "dropped", "forgotten") if name in entry.effect), 0)
-        why = "was for good: nothing was kept of it" if done else "has changed nothing"
-        raise FrontierError(f"{entry.id}, {command}, cannot be undone: it {why}")
+        if not done:
+            raise FrontierError(f"{entry.id}, {command}, {NOTHING}")
+        raise FrontierError(f"{entry.id}, {command}, cannot be undone: it was for good: nothing was kept of it")
     return found
 
 
@@ -122,7 +122,7 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
     each queue.
     """
     found, back, waiting = kept_by(entry, command), 0, 0
-    waits = _waits_in(view)
+    waits, returns = _waits_in(view), _returned_by(view, command)
     names: dict[str, str] = {}
     counts = {"queues": 0, "changed": 0}
     last: Look | None = None
@@ -141,7 +141,7 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
                 names[look.name] = why
 
     for block in removed.blocks(view, found.number):
-        back += _returning(block, command)
+        back += returns(block)
         waiting += waits(block)
         for look in _left(block):
             if last is not None and last.id != look.id:
@@ -158,9 +158,15 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
     return effect
 
 
-def _returning(block: Block, command: str) -> int:
-    """Return how many records of a block an undo counts: URIs and dead letters, or URLs that were forgotten."""
-    return len(block.records) if block.table in (_FORGOTTEN if command == "forget" else _DELETED) else 0
+def _returned_by(view: View, command: str) -> Callable[[Block], int]:
+    """Return the function for how many records of a block an undo counts.
+
+    They are URIs and dead letters, or URLs that were forgotten and are not known again.
+    """
+    if command != "forget":
+        return lambda block: len(block.records) if block.table in _DELETED else 0
+    known = knows(view)
+    return lambda block: block.table == keys.SEEN and sum(not known(key) for key, _ in block.records)
 
 
 def _waits_in(view: View) -> Callable[[Block], int]:
@@ -216,8 +222,12 @@ def _place(kernel: Kernel, admitter: Admitter, blocks: list[Block], progress: Pr
         if row is not None and row.waits:
             effect["waiting"] = effect.get("waiting", 0) + 1
             continue
+        if effect["command"] == "forget":
+            is_known = admitter.is_seen(one.key) or (urls is not None and urls.find(one.key) is not None)
+            effect["returned"] += one.table == keys.SEEN and not is_known
+        else:
+            effect["returned"] += one.table in _DELETED
         _put_back(kernel, admitter, one, now)
-        effect["returned"] += one.table in (_FORGOTTEN if effect["command"] == "forget" else _DELETED)
         if one.table == keys.PENDING and one.queue != progress.at[2]:
             progress.at[2] = one.queue
             effect["queues"] += 1

@@ -17,6 +17,7 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.deletion import look_after
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules.undoing import NOTHING
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import AuditEntry, DeadRow, Progress, UrlRow, decode_dead
 from budgetfrontier.storage.removed import Look
@@ -74,7 +75,7 @@ def numbers_of(entry: AuditEntry) -> Numbers:
     """Return the numbers of the dead letters that an entry has added. Raises FrontierError if it has added none."""
     numbers = entry.effect.get("letters")
     if not numbers:
-        raise FrontierError(f"{entry.id}, bury, cannot be undone: it has added no dead letter")
+        raise FrontierError(f"{entry.id}, bury, {NOTHING}: no dead letter was added")
     return numbers  # type: ignore[no-any-return]
 
 

@@ -22,7 +22,7 @@ from budgetfrontier.engine.commands.state_preview import (
     state_once_revived,
 )
 from budgetfrontier.engine.commands.survey import withdrawn
-from budgetfrontier.engine.commands.undo_queues import NOTHING, differences
+from budgetfrontier.engine.commands.undo_queues import differences
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
@@ -31,6 +31,8 @@ from budgetfrontier.rules.undoing import (
     BURYING,
     DELETING,
     ENDING,
+    NOTHING,
+    NOTHING_KEPT,
     PACING,
     PAUSING,
     RETIRING,
@@ -62,11 +64,11 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
         raise FrontierError(f"there is no audit entry {number}; `audit` lists them")
     command = command_of(entry.command, entry.effect)
     if entry.error and not entry.effect.get("kept") and not entry.effect.get("letters"):
-        raise FrontierError(f"{number}, {command}, was refused: there is nothing to {what}")
+        raise FrontierError(f"{number}, {command}, was refused: it {NOTHING}")
     if entry.command == "discard":
         raise FrontierError(f"{number} is a discard: what it has removed is gone for good")
     if what == "discard" and entry.command not in DELETING and not kept(entry.effect):
-        raise FrontierError(f"{number}, {entry.command}, has kept nothing for `undo`")
+        raise FrontierError(f"{number}, {entry.command}, {NOTHING_KEPT}")
     end = ended(view, number).get(number)
     if end is not None:
         if end.command == "discard" and what == "discard":
@@ -154,7 +156,7 @@ def check_crawl(entry: AuditEntry, found: dict[str, Any], *, force: bool) -> Non
     """Raise FrontierError if an entry about the crawl, which is as `found`, cannot be undone."""
     before, after = entry.effect["before"], entry.effect["after"]
     if before == after:
-        raise FrontierError(f"{entry.id} has changed nothing: the crawl was {before['state']} before it, too")
+        raise FrontierError(f"{entry.id} {NOTHING}: the crawl was {before['state']} before it, too")
     still = (found["state"] in PAUSED) == (after["state"] in PAUSED)
     if not still or found["state"] is CrawlState.TERMINATED:
         raise FrontierError(f"the crawl is {found['state']}: there is nothing left of {entry.id} to undo")

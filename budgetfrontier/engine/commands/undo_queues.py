@@ -18,16 +18,13 @@ from budgetfrontier.engine.commands import queue_commands
 from budgetfrontier.engine.commands.state_preview import look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.rules.undoing import PACING, RETIRING, aspect
+from budgetfrontier.rules.undoing import NOTHING, PACING, RETIRING, aspect
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.storage import keys, removed
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry, Progress
 from budgetfrontier.storage.removed import Block, ChangedQueue, Kept, convert_kept, decode_changed, kept
 from budgetfrontier.storage.view import View
-
-NOTHING = "has changed nothing that its undo would restore"
-"""The end of the refusals of commands without an effect."""
 
 
 def kept_by(entry: AuditEntry, command: str) -> Kept:

@@ -110,9 +110,11 @@ def test_urls_that_are_given_are_forgotten_in_any_spelling(tmp_path: Path, keep_
         assert found["forgotten"] == 2 and found["waiting"] == 0 and found["unknown"] in (1, 2)
         assert results(f) == "a1 b2"
         assert f.schedule("https://a.test/1").value == "ADDED"
+        shown = undo_checks.preview(kernel(f).tables.flushed(), {"id": entry.id}, START)
         f.undo(entry.id)
         f.check()
         assert results(f) == ""
+        assert f.audit(limit=1)[0].effect["returned"] == shown["returned"] == 1  # the other one is known again
 
 
 @pytest.mark.parametrize("keep_urls", [True, False])
