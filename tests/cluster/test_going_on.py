@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from budgetfrontier import Settings
+from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
+from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
 from budgetfrontier.cluster.workers import worker
+from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.reports.operators import OperatorCommand
-from tests.cluster.workers import running
+from tests.cluster.memory_directory import MemoryDirectory
+from tests.cluster.workers import LogBus, LogConsumer, Logs, running
 from tests.support import PATIENCE, until
 
 PARTITIONS = 2
@@ -51,3 +56,37 @@ def test_workers_say_again_what_they_own_although_nothing_changes_hands(
         before = cluster.directory.read()
         cluster.directory.forget_owners()
         until(lambda: cluster.directory.read() == before)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_worker_that_is_being_stopped_claims_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_away: bool
+) -> None:
+    """Neither a partition that waits for its snapshot, nor one whose copy is there at that moment."""
+    logs, poll, may_end = Logs(PARTITIONS), LogConsumer.poll, threading.Event()
+
+    def restore(number: int, folder: Path) -> None:
+        if is_away:
+            raise SnapshotError("the store is away")
+        may_end.wait()
+
+    one = ClusterWorker(
+        LogBus(logs, range(PARTITIONS)), MemoryDirectory(), Settings.from_dict({"crawl": "test"}), tmp_path,
+        partitions=PARTITIONS, address="here", restore=restore,
+    )  # fmt: skip
+
+    def stopped_meanwhile(consumer: LogConsumer, count: int = 512, timeout: float = 0.1) -> list[Received]:
+        restoring = [thread for thread in threading.enumerate() if thread.name.startswith("restore ")]
+        if restoring:
+            one.stop()
+            may_end.set()
+            for thread in restoring:
+                thread.join()
+        return poll(consumer, count, timeout)
+
+    monkeypatch.setattr(LogConsumer, "poll", stopped_meanwhile)
+    with caplog.at_level("INFO", "budgetfrontier.cluster"):
+        one.run()
+    assert one.is_stopping and logs.entries == [[] for _ in range(PARTITIONS)]
+    said = [record.getMessage() for record in caplog.records if "was opened" in record.getMessage()]
+    assert len(said) == (0 if is_away else PARTITIONS)

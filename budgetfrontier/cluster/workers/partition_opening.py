@@ -115,6 +115,8 @@ class Opener:
                             log.warning("partition %d waits for its snapshot: %s", number, e)
                             next_log = monotonic() + TELL
                         self._stopping.wait(RETRY)
+                else:
+                    return  # nothing was restored, and nothing is to be opened
         except BaseException as e:
             self._restored.put((number, e))
         else:

@@ -271,7 +271,9 @@ class ClusterWorker:
         )  # fmt: skip
 
     def _claim_copies(self) -> None:
-        """Claim the partitions that are not claimed, once it is time."""
+        """Claim the partitions that are not claimed, once it is time, unless this worker is being stopped."""
+        if self.is_stopping:
+            return
         for number, copy in self._copies.items():
             if copy.nonce or monotonic() < copy.claims_at:
                 continue
