@@ -462,6 +462,8 @@ def _at_work(s: Standing) -> Verdict:
     if out and oldest <= LONG_OUT:
         return _running(s)
     if snoozed:
+        if not out and (overdue := _overdue(s, s.next_wake)):
+            return _not_asked(s, f"The next of the snoozed queues ({snoozed:,}) is due", overdue)
         robots = _part(s.for_robots, "for its robots.txt", "for their robots.txt")
         first = f", the first for: {s.failure}" if s.failure else ""
         robots += _part(s.for_retry, f"because an attempt failed{first}")
@@ -482,6 +484,8 @@ def _at_work(s: Standing) -> Verdict:
         text = f"{over}; `adjust` a budget to revive them."
         return Verdict("over_budget", "warn", text, _command(s, "queues", "--state", "INACTIVE"))
     if s.totals.future:
+        if overdue := _overdue(s, s.next_due):
+            return _not_asked(s, f"The first of the URIs scheduled for later ({s.totals.future:,}) is due", overdue)
         first = "" if s.next_due is None else f", the first {_in(s, s.next_due)}"
         text = f"All that is left is scheduled for later: {counted(s.totals.future, 'URI')}{first}."
         return Verdict("later", "warn", text)
@@ -512,12 +516,21 @@ def _asked(s: Standing, count: int, state: str) -> Verdict:
     idle = None if commit is None else s.now - commit
     if s.totals.in_process or idle is None or idle <= max(SILENT, 3 * s.commit_interval):
         return _running(s)
-    queues = f"{counted(count, 'queue is', 'queues are')} {state}"
+    return _not_asked(s, f"{counted(count, 'queue is', 'queues are')} {state}", idle)
+
+
+def _overdue(s: Standing, when: float | None) -> float:
+    """Return for how many seconds something could have been handed out by now; 0.0 if that is not for long."""
+    late = 0.0 if when is None else s.now - when
+    return late if late > max(SILENT, 3 * s.commit_interval) else 0.0
+
+
+def _not_asked(s: Standing, what: str, idle: float) -> Verdict:
+    """Return the verdict on a crawl that has something to hand out, and that nobody has asked for so many seconds."""
     asked = f"{who(s.process)} has asked for no URI"
     if s.process.pid is None and s.process.program:  # the workers of a crawl in partitions, whom crawlers ask
         asked = f"no crawler has asked {who(s.process)} for a URI"
-    text = f"{queues}, but {asked} for {say_duration(idle)}."
-    return Verdict("not_asked", "warn", text)
+    return Verdict("not_asked", "warn", f"{what}, but {asked} for {say_duration(idle)}.")
 
 
 def _running(s: Standing) -> Verdict:

@@ -73,6 +73,9 @@ def test_the_verdict_is_on_the_whole_crawl() -> None:
     assert verdict(over, inactive) == "The crawl is running."
     snoozed = [part(counters={"queued": 1}, queues={"SNOOZED": 1}, next_wake=NOW + wait) for wait in (30.0, 5.0)]
     assert verdict(*snoozed) == "All active queues are snoozed (2): the next one wakes in 5s."
+    snoozed = [part(counters={"queued": 1}, queues={"SNOOZED": 1}, next_wake=NOW + wait) for wait in (30.0, -165.0)]
+    due = "The next of the snoozed queues (2) is due, but no crawler has asked "
+    assert verdict(*snoozed).startswith(due) and verdict(*snoozed).endswith(" for a URI for 2m45s.")
     paused = [
         part(CrawlState.PAUSED, pause_reason="why", steered_by=who, steered_at=when)
         for who, when in (("", None), ("me", NOW - 9))

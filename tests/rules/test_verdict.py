@@ -629,6 +629,18 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "1 queue is ready, but spider (process 7) has asked for no URI for 1m1s.",
         None,
     ),
+    "not_asked (snoozed queues)": (
+        standing(queues=queues(snoozed=40), more={"next_wake": NOW - 61}),
+        "warn",
+        "The next of the snoozed queues (40) is due, but spider (process 7) has asked for no URI for 1m1s.",
+        None,
+    ),
+    "not_asked (later)": (
+        standing(queues=queues(exhausted=3), future=12, more={"next_due": NOW - HOUR}),
+        "warn",
+        "The first of the URIs scheduled for later (12) is due, but spider (process 7) has asked for no URI for 1h.",
+        None,
+    ),
     "snoozed (for groups)": (
         standing(queues=queues(snoozed=9), more={"next_wake": NOW + HOUR, "parked": 8, "group": "domain/a.test"}),
         "warn",
