@@ -308,6 +308,8 @@ def _by_rate(last: Window, waiting: int, over_quota: int, aside: str) -> Forecas
     if not last.rates:
         return Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
     ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded", "buried"))
+    if not ended:
+        return Forecast("rate", None, None, None, "unknown", f"{waiting:,} wait{others}, and nothing has ended lately")
     net = ended - last.rates["discovered"].per_hour
     if net <= 0:
         why = f"{-net:,.0f} an hour more are scheduled than end" if net else "as many are scheduled as end"

@@ -282,6 +282,11 @@ LATER = "rates are known after a minute of crawling"
             5,
             Forecast("rate", None, None, None, "rough", "1,200 an hour more are scheduled than end"),
         ),
+        (  # a crawl that was only filled, or fetches nothing
+            rates(succeeded=0.0, failed=0.0, disregarded=0.0, buried=0.0),
+            200,
+            Forecast("rate", None, None, None, "unknown", "200 wait, and nothing has ended lately"),
+        ),
     ],
 )
 def test_the_forecast_by_rate(last: Window, waiting: int, expected: Forecast) -> None:
