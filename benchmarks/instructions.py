@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ours, script
+from benchmarks.streams import Pages
 from budgetfrontier import Finish, Frontier, Lease
 from budgetfrontier.testing import ManualClock
 
@@ -31,6 +32,7 @@ HOSTS = 500
 LEASES = 64  # of one lease
 COMMIT = 4000  # operations
 LINKS = 5  # discovered on each page
+PAGE = 50  # links of a page that are scheduled together
 
 _NO_POLITENESS: dict[str, Any] = {"min_delay": 0, "delay_factor": 0, "max_delay": 0}
 
@@ -57,6 +59,7 @@ DRAINS: dict[str, dict[str, Any]] = {
 }
 """What is drained, and the settings of the frontier that differ from those of the others."""
 
+PAGES_FILE = "pages.txt"
 DRAIN_CALLS = ("finish", "finish_many")
 
 PATTERNS = [
@@ -76,6 +79,7 @@ PATTERNS = [
 SCHEDULES: dict[str, dict[str, Any]] = {
     "schedule": {},
     "schedule_many": {},
+    "schedule_many pages": {},
     "schedule_many overrides": DRAINS["overrides"],
     "schedule_many patterns": {"overrides": PATTERNS},
     "schedule_many max_queued": {"max_queued": 1_000_000},
@@ -107,6 +111,13 @@ def _settings(changes: dict[str, Any]) -> Any:
     others: dict[str, Any] = {name: frontier.pop(name) for name in ("overrides", "groups") if name in frontier}
     settings = ours.impatient(**frontier)
     return type(settings).from_dict({**settings.to_dict(), **others}) if others else settings
+
+
+def prepare_pages(file: Path) -> None:
+    """Write the links of pages, half of them known, each page a line after one with the seeds."""
+    pages = Pages(HOSTS)
+    lines = [pages.seeds(), *(pages.page() for _ in range(2 * COUNT // PAGE))]
+    file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
 
 
 def prepare(name: str, folder: Path) -> None:
@@ -175,6 +186,10 @@ def schedule(name: str, folder: Path, count: int) -> None:
     if name == "schedule":
         for url in urls("zipf", count):
             frontier.schedule(url)
+    elif name == "schedule_many pages":
+        with (folder.parent / PAGES_FILE).open() as lines:
+            for line in islice(lines, 1 + count // PAGE):
+                frontier.schedule_many(line.split())
     else:
         source = urls("zipf", count)
         admit = frontier.schedule_each if name == "schedule_each" else frontier.schedule_many
@@ -201,6 +216,7 @@ def measure(name: str, call: str, room: Path) -> float:
     prepared = room / "prepared"
     if name in DRAINS:
         prepare(name, prepared)
+    prepare_pages(room / PAGES_FILE)
     for count in (COUNT, 2 * COUNT):
         folder = room / "measured"
         if name in DRAINS:

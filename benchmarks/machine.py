@@ -9,6 +9,8 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
+from budgetfrontier.engine import native
+
 FORMAT = 2
 """Of the results in JSON: those of another are not put into the documentation."""
 
@@ -22,6 +24,7 @@ def describe(folder: Path, core: int) -> dict[str, str]:
         "file system": file_system(folder),
         "kernel": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "engine": native.described(),
         "lmdb": f"{version('lmdb')} with LMDB {lmdb_version()}",
         "msgspec, xxhash, can_ada": ", ".join(map(version, ("msgspec", "xxhash", "can_ada"))),
         "scrapy, queuelib, redis": ", ".join(map(version, ("scrapy", "queuelib", "redis"))),

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from budgetfrontier.core import uris
 from budgetfrontier.errors import PolicyError
@@ -31,6 +31,23 @@ _TRACKING |= {"s_cid", "srsltid", "ttclid", "twclid", "vero_id", "wbraid", "wick
 
 _NAMES = 4096  # argument names with cached decisions, at most
 _LONGEST_NAME = 64  # characters of a cached name
+
+
+class QueryRules(NamedTuple):
+    """Which arguments of a query count. `Canonicalization.query` applies them, and so does the compiled kernel."""
+
+    dropped: list[str]
+    """Names that are dropped, in lower case; they are compared without regard to case."""
+    prefixes: list[str]
+    """Beginnings of such names."""
+    ignored: list[str]
+    """Names that are dropped, as they are written."""
+    kept: list[str]
+    """The only names that are kept, as they are written; all if it is empty."""
+    sorts: bool
+    """Whether the arguments are put in alphabetical order."""
+    strips_sessions: bool
+    """Whether "sid=" and 32 letters and digits are dropped."""
 
 
 class Canonicalization:
@@ -93,6 +110,13 @@ class Canonicalization:
         self._decisions: dict[str, bool | str] = {}
         stamp = json.dumps([flags, sorted(self._ignore), sorted(self._keep)], sort_keys=True)
         self.id: Final = f"{self.VERSION}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}"
+
+    @property
+    def query_rules(self) -> QueryRules:
+        """The rules by which `query` changes one of PLAIN characters. The kernel asks this class alone, no subclass."""
+        dropped, ignored, kept = sorted(self._drop_names), sorted(self._ignore), sorted(self._keep)
+        prefixes = list(self._drop_prefixes)
+        return QueryRules(dropped, prefixes, ignored, kept, self._sort_query, self._strip_session_ids)
 
     def __call__(self, href: str) -> str:
         """Return the canonical form of a normalized URL."""

@@ -273,6 +273,8 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     reason: str = ""
     leased: Number | None = 0
     """The URIs that it handed out, as of its end; None if its frontier was copied before, unknown if it was killed."""
+    kernel: str = ""
+    """The kernel that admitted its URIs: "native" or "Python"."""
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -291,6 +293,8 @@ class Run(msgspec.Struct, kw_only=True):
     end: RunEnd | None
     reason: str
     leased: int | None
+    kernel: str
+    """The kernel that admitted its URIs: "native" (compiled) or "Python"."""
 
 
 class Process(msgspec.Struct, kw_only=True):

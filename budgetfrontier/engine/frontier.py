@@ -28,7 +28,7 @@ from budgetfrontier.core.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.engine import arguments, known_urls, opening, reporting
+from budgetfrontier.engine import arguments, known_urls, native, opening, reporting
 from budgetfrontier.engine.api_commands import Steering
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.batches import Batches
@@ -719,4 +719,4 @@ class Frontier:
         if get_ident() != self._guard.owner:
             busy = get_ident() == self._guard.thread
             return f"<Frontier {path} {'in a call' if busy else 'of another thread or process'}>"
-        return f"<Frontier {path} {status_line(self.summary())}>"
+        return f"<Frontier {path} {status_line(self.summary())}, {native.NAME} kernel>"

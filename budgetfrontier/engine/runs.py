@@ -8,6 +8,7 @@ from contextlib import suppress
 from time import monotonic
 
 from budgetfrontier.core.model import CrawlState, RunEnd, RunRow
+from budgetfrontier.engine import native
 from budgetfrontier.rules import run_history
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -49,7 +50,8 @@ class Runs:
                 note, copied = decode_note(line), how_copied(line)
                 self._put(run_history.taken_over(row, note, last_commit=last_commit, copied=copied))
         self._number += 1
-        self._row = RunRow(now, os.getpid(), os.uname().nodename, program)  # importing socket takes milliseconds
+        host = os.uname().nodename  # importing socket takes milliseconds
+        self._row = RunRow(now, os.getpid(), host, program, kernel=native.NAME)
         self._put(self._row)
         self._remove_outdated()
 

@@ -75,4 +75,5 @@ def _public(number: int, row: RunRow) -> Run:
         end=row.end,
         reason=row.reason,
         leased=None if row.end in (None, RunEnd.KILLED) else row.leased,
+        kernel=row.kernel,
     )

@@ -179,6 +179,7 @@ def test_aggregates_of_parts_are_those_of_the_whole() -> None:
 def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
     def run(began: float, ended: float | None, end: RunEnd | None = RunEnd.EXIT) -> Run:
         return Run(
+            kernel="native",
             number=1, program="w", pid=1, host="h", began=began, ended=ended, end=end if ended else None, reason="",
             leased=None,
         )  # fmt: skip

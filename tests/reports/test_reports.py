@@ -33,6 +33,7 @@ KILLED = Process(
     pid=None,
     last_commit=NOW - 3600,
     last_stop=Run(
+        kernel="native",
         number=3,
         program="crawler",
         pid=6,

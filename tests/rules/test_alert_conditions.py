@@ -57,6 +57,7 @@ def held(settings: AlertSettings, seen: Observed, *samples: CrawlSample, before:
 
 def stopped(end: RunEnd, ago: float) -> Process:
     run = Run(
+        kernel="native",
         number=1, program=CRAWL, pid=5, host="", began=0.0, ended=NOW - ago, end=end, reason="", leased=None
     )  # fmt: skip
     return Process(alive=False, pid=None, last_stop=run, last_commit=NOW - ago)

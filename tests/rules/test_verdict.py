@@ -50,6 +50,7 @@ def stopped(end: RunEnd | None, reason: str = "") -> Process:
         return Process(alive=False, pid=None, last_commit=NOW - HOUR)
     leased = None if end is RunEnd.KILLED else 5
     stop = Run(
+        kernel="native",
         number=3, program="spider", pid=6, host="a", began=NOW - 9 * HOUR, ended=NOW - HOUR, end=end, reason=reason,
         leased=leased,
     )  # fmt: skip

@@ -16,7 +16,9 @@ from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Known, Plain, Special, plain_value
 from budgetfrontier.engine.admission.limits import Limits
 from budgetfrontier.engine.admission.placing import Placer
+from budgetfrontier.engine.admission.plain_batches import PlainBatch, PlainBatches
 from budgetfrontier.engine.admission.seen import FilteredSeenTable, SeenTable
+from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
@@ -26,10 +28,12 @@ from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.storage import keys
 
-Read = tuple[Sequence[Any], Batch | int]
+Read = tuple[Sequence[Any], Batch | PlainBatch | int]
 """A batch, and the result of reading it; or a few plain URLs, read alone, and how many more were seen recently."""
 FEW = 8
 """The largest batch in which plain URLs are admitted one by one: from about ten on, a batch is cheaper."""
+FEWEST = 2
+"""The same where the compiled kernel reads batches."""
 
 _ADDED, _DUPLICATE, _FULL = Admission.ADDED, Admission.DUPLICATE, Admission.FULL
 
@@ -47,6 +51,10 @@ class Admitter:
         self._limits = Limits(tables)
         self._placer = Placer(tables, turns)
         self._updates: PriorityUpdates | None = None
+        self._plain: PlainBatches | None = None
+        """The compiled kernel; None where it is not installed, or cannot take any batch of this frontier."""
+        if kernel is not None and self._candidates.query_rules is not None and tables.filter is None:
+            self._plain = PlainBatches(tables, turns, self._candidates, seen)
         self.canonicalizer_id = self._candidates.canonicalizer_id
 
     def update_priorities(self, updates: PriorityUpdates) -> None:
@@ -68,10 +76,18 @@ class Admitter:
         return read
 
     def _read_batch(self, batch: Sequence[object], tally: Tally, via: CrawlUri | None) -> Read:
+        if (plain := self._read_plain(batch, tally, via)) is not None:
+            return batch, plain
         if len(batch) <= FEW and self._updates is None and (few := self._read_few(batch)) is not None:
             return few, len(batch) - len(few)
         each = self._tables.in_force.has_limits or self._updates is not None
         return batch, self._read(batch, tally, via, each=each)
+
+    def _read_plain(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None) -> PlainBatch | None:
+        """Let the compiled kernel read a batch; None if it is not there, or cannot, or gains nothing."""
+        if self._plain is None or len(batch) <= FEWEST or self._updates or self._tables.in_force.has_limits:
+            return None
+        return self._plain.read(batch, tally, via)
 
     def _read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, *, each: bool) -> Batch:
         found = self._candidates.read(batch, tally, via, self._seen.recent, each=each)
@@ -83,6 +99,8 @@ class Admitter:
         batch, found = read
         if isinstance(found, int):
             self._take_few(batch, found, tally, now, via)
+        elif isinstance(found, PlainBatch):
+            self._plain.admit(found, tally, now, via)  # type: ignore[union-attr]
         elif batch:
             self._admit(found, batch, tally, now, via)
 
@@ -274,6 +292,12 @@ class Admitter:
 
     def _take_each(self, batch: list[Any], now: float) -> list[Admission]:
         tally = Tally()
+        plain = self._read_plain(batch, tally, None)
+        if plain is not None and self._plain is not None:
+            if self._tables.in_force.counts_links:
+                self._tables.links.note(batch, None)
+            self._plain.admit(plain, tally, now, None)
+            return self._plain.results(plain)
         found = self._read(batch, tally, None, each=True)
         if self._tables.in_force.counts_links:
             self._tables.links.note(batch, None)

@@ -124,12 +124,15 @@ class Candidates:
         self._by_parts = shortcuts and hasattr(self._canonical, "authority")
         self._known: BoundedCache[str, Authority] = BoundedCache(AUTHORITIES)
         plain = "".join(sorted(_UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", "")))).encode()
-        self._plain = plain
+        self.plain = plain
         self._letters = bytes(_LETTER if byte in plain else _OTHER for byte in range(256))
         """A table that translates plain text to letters, and nothing else."""
         self._has_shortcut = self._by_parts and bool(plain)
+        own = vars(type(self._canonical))
+        self.query_rules: Any = getattr(self._canonical, "query_rules", None) if "query_rules" in own else None
+        """What the compiled kernel does to queries; None if the policy is another, or a subclass that may do more."""
         self._simple_in: SettingsInForce | None = None
-        """The settings for which `_are_simple` is true, once that is known."""
+        """The settings for which `are_simple` is true, once that is known."""
         self._overridden_in: SettingsInForce | None = None
         """The settings of which `Authority.overriding` is."""
         tables.queue_key = self.queue_key
@@ -154,7 +157,7 @@ class Candidates:
         known, digest = self._known.get, xxhash.xxh3_128_digest
         fingerprint: bytes | None
         candidate: Plain | Special
-        simple = self._are_simple()
+        simple = self.are_simple()
         if self._overridden_in is not self._tables.in_force:
             self._forget_overrides()
         plain = self._has_shortcut and self._are_plain(batch)
@@ -231,7 +234,7 @@ class Candidates:
 
         With `known_only`, for any settings in force, but only if its authority is in memory. Raises PolicyError.
         """
-        if not known_only and self._tables.in_force is not self._simple_in and not self._are_simple():
+        if not known_only and self._tables.in_force is not self._simple_in and not self.are_simple():
             return None
         slash = given.find("/", 8)
         rest = given[slash:]
@@ -261,7 +264,7 @@ class Candidates:
         known = self.read_plain(url, known_only=True)
         return None if known is None else known[1]
 
-    def _are_simple(self) -> bool:
+    def are_simple(self) -> bool:
         """Return whether all plain strings have the same cost and place, and their authority determines their queue."""
         in_force = self._tables.in_force
         if in_force is self._simple_in:
@@ -280,7 +283,7 @@ class Candidates:
             return False
         if not text.isascii() or "/." in text or max(map(len, batch)) > uris.MAX_LENGTH:
             return False
-        return len(text.encode().translate(None, self._plain)) == len(batch) - 1
+        return len(text.encode().translate(None, self.plain)) == len(batch) - 1
 
     def _plain_special(self, url: str, authority: Authority, rest: str, via: CrawlUri | None) -> Special:
         """Return a plain URL as `prepare` does: it has a cost or settings of its own. Raises PolicyError."""
@@ -376,6 +379,13 @@ class Candidates:
         if len(prefix) < 512:
             self._known.put(prefix, known)
         return known
+
+    def authority(self, url: str) -> tuple[str, bytes, str, int | None, str] | None:
+        """Return the fields of the authority of a plain URL; None unless `_parse_authority` returns one."""
+        found = self._parse_authority(url)
+        if found is None:
+            return None
+        return found.canonical, found.hash, found.queue, None if found.mark is None else found.mark[0], found.short
 
     def _parse_authority(self, given: str) -> Authority | None:
         """Return the authority of a plain URL, if it is new.

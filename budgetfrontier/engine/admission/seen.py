@@ -7,7 +7,7 @@ that are not in the Bloom filter yet: `engine.seen_filter`. With `noop`, no URI 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from budgetfrontier.engine.admission.candidates import Batch
@@ -28,6 +28,8 @@ class SeenTable:
         self.recent: set[str] = set()
         self.remembers = True
         """Whether URLs are cached: not if duplicates may change what waits."""
+        self.on_forget: Callable[[], object] | None = None
+        """Empties the cache of the compiled kernel, if there is one."""
 
     def is_seen(self, fingerprint: bytes) -> bool:
         """Return whether a form is known. O(log n)."""
@@ -62,6 +64,8 @@ class SeenTable:
     def forget(self, fingerprint: bytes) -> None:
         """Take a form out of the table. The cache, which knows URLs and no forms, is emptied."""
         self.recent.clear()
+        if self.on_forget is not None:
+            self.on_forget()
         if self._env.seen.set_key(fingerprint):
             self._env.seen.delete()
 

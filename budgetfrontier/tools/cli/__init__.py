@@ -18,6 +18,7 @@ from contextlib import redirect_stdout, suppress
 from importlib import import_module
 
 from budgetfrontier import __version__
+from budgetfrontier.engine import native
 from budgetfrontier.reports.format import without_password
 from budgetfrontier.tools.cli.command_list import COMMANDS, GROUPS, MODULES
 from budgetfrontier.tools.cli.common import ClusterUrl, several_commands
@@ -137,7 +138,7 @@ def build_parser(command: str | None = None) -> Parser:
         "`budgetfrontier COMMAND --help` explains a command and has examples.",
         epilog="exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__} ({native.described()})")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for module in (COMMANDS[command].module,) if command in COMMANDS else MODULES:
         import_module(f"budgetfrontier.tools.cli.{module}").register(commands)

@@ -16,8 +16,8 @@ from budgetfrontier.tools.cli.sentences import note
 if TYPE_CHECKING:
     from budgetfrontier.core.model import Run
 
-COLUMNS = ("number", "began", "ended", "lasted", "end", "reason", "program", "leased", "pid", "host")
-DROP = ("host", "pid", "leased", "ended")
+COLUMNS = ("number", "began", "ended", "lasted", "end", "reason", "program", "leased", "kernel", "pid", "host")
+DROP = ("host", "pid", "kernel", "leased", "ended")
 """The columns for which a narrow terminal may have no room, the first of them first."""
 
 
@@ -30,7 +30,8 @@ def register(commands: Commands) -> None:
         "list the runs: when each began and ended, how, and why",
         more="The newest run comes last. `end` is EXIT, LIMIT, SIGNAL, OPERATOR, DISK_FULL, ERROR, or KILLED: it could "
         "store no end, and ended after its last commit, which is the time given. Commands on a stopped job are not "
-        "runs, unless they did not end: `audit` lists them. The last 1,000 runs are kept.",
+        "runs, unless they did not end: `audit` lists them. `kernel` is what admitted its URIs: native (compiled), or "
+        "Python. The last 1,000 runs are kept.",
     )
     add_job(parser)
     add_format(parser)
@@ -59,7 +60,7 @@ def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tu
     from budgetfrontier.core.units import format_duration
 
     lasted = (now if run.ended is None else run.ended) - run.began
-    rest = (run.reason, run.program, run.leased, run.pid, run.host)
+    rest = (run.reason, run.program, run.leased, run.kernel, run.pid, run.host)
     if when is None:
         return (run.number, run.began, run.ended, lasted, run.end, *rest)
     shown = format_duration(round(lasted)) if lasted >= 1.0 else "0s"

@@ -1,0 +1,42 @@
+"""The compiled kernel of the engine, in Rust: it admits plain URLs by the batch. The Python engine does the same.
+
+Where it was not built (no compiler of Rust, no wheel for the platform), everything runs in Python. The environment
+variable BUDGETFRONTIER_KERNEL=python switches it off.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+from typing import Final
+
+SWITCH: Final = "BUDGETFRONTIER_KERNEL"
+_MODULE = "budgetfrontier.engine.native._native"
+
+
+def _load() -> tuple[ModuleType | None, str]:
+    """Return the extension module, or None and why it is not there."""
+    if os.environ.get(SWITCH) == "python":
+        return None, f"{SWITCH}=python"
+    try:
+        return importlib.import_module(_MODULE), ""
+    except ModuleNotFoundError:
+        return None, "the native one is not installed"
+    except ImportError as e:  # built for another platform
+        return None, str(e)
+
+
+kernel: Final = _load()[0]
+"""The extension module; None where Python does its work."""
+NAME: Final = "Python" if kernel is None else "native"
+"""Which of the two runs."""
+
+
+def described() -> str:
+    """Return which of the two runs, and why it is not the native one.
+
+    >>> described()  # doctest: +SKIP
+    'Python kernel: BUDGETFRONTIER_KERNEL=python'
+    """
+    return f"{NAME} kernel" if kernel is not None else f"{NAME} kernel: {_load()[1]}"

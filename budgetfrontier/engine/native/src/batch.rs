@@ -1,0 +1,210 @@
+//! A batch that was read. `engine/admission/placing.py` (class Placer) is the definition of what becomes of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+
+use crate::hashing::{ByHash, Fingerprint};
+use crate::reader::{Authority, Queue};
+use crate::records::{self, Key, Rank};
+
+/// A URI that may be new.
+pub struct Entry {
+    pub fingerprint: Fingerprint,
+    pub uri: Uri,
+}
+
+pub enum Uri {
+    /// A plain URL: its path and query are this part of the batch's text.
+    Plain {
+        authority: Arc<Authority>,
+        start: usize,
+        end: usize,
+    },
+    Other {
+        queue: Arc<Queue>,
+        value: Py<PyBytes>,
+        short: Py<PyString>,
+    },
+}
+
+impl Uri {
+    fn queue(&self) -> &Arc<Queue> {
+        match self {
+            Uri::Plain { authority, .. } => &authority.queue,
+            Uri::Other { queue, .. } => queue,
+        }
+    }
+}
+
+/// What one URI of a batch is.
+pub enum Given {
+    /// The first of its form, of which this is the place among the entries.
+    First(usize),
+    Known,
+    Invalid,
+}
+
+/// The URIs of a batch that may be new, each form once, in order.
+#[pyclass(module = "budgetfrontier.engine.native")]
+pub struct PlainBatch {
+    pub entries: Vec<Entry>,
+    pub text: Vec<u8>,
+    pub each: Vec<Given>,
+    /// The fingerprints of all that `record` has looked up, also of those that were known.
+    pub recorded: Vec<Fingerprint>,
+    /// By URI, the place of its queue among those of `queues`.
+    groups: Vec<usize>,
+}
+
+impl PlainBatch {
+    pub fn with_capacity(count: usize) -> Self {
+        let (entries, each) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        Self { entries, text: Vec::new(), each, recorded: Vec::new(), groups: Vec::new() }
+    }
+
+    fn short<'py>(&self, py: Python<'py>, uri: &Uri) -> PyResult<Bound<'py, PyString>> {
+        match uri {
+            Uri::Plain { authority, start, end } => {
+                let short = [&authority.short, &self.text[*start..*end]].concat();
+                Ok(PyString::new(py, &String::from_utf8(short)?))
+            }
+            Uri::Other { short, .. } => Ok(short.bind(py).clone()),
+        }
+    }
+}
+
+#[pymethods]
+impl PlainBatch {
+    fn __len__(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Add the fingerprints to a table, in their order, and drop the URIs for which `put` returns false: it is
+    /// `Cursor.put` of py-lmdb.
+    fn record(&mut self, py: Python<'_>, put: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        order.sort_unstable_by_key(|&place| self.entries[place].fingerprint);
+        let nothing = PyBytes::new(py, b"");
+        let mut is_new = vec![true; self.entries.len()];
+        for place in order {
+            let key = PyBytes::new(py, &self.entries[place].fingerprint);
+            is_new[place] = put.call1((key, &nothing, true, false))?.is_truthy()?;
+        }
+        for given in &mut self.each {
+            if matches!(given, Given::First(place) if !is_new[*place]) {
+                *given = Given::Known;
+            }
+        }
+        self.recorded = self.entries.iter().map(|entry| entry.fingerprint).collect();
+        let mut is_new = is_new.into_iter();
+        self.entries.retain(|_| is_new.next().unwrap_or(true));
+        Ok(())
+    }
+
+    /// Return for each URI of the batch which of three results it has.
+    fn results<'py>(
+        &self,
+        py: Python<'py>,
+        added: &Bound<'py, PyAny>,
+        duplicate: &Bound<'py, PyAny>,
+        invalid: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(
+            py,
+            self.each.iter().map(|given| match given {
+                Given::First(_) => added,
+                Given::Known => duplicate,
+                Given::Invalid => invalid,
+            }),
+        )
+    }
+
+    /// Return key, number of URIs and the short form of the last one of each queue, in the order of the first ones.
+    fn queues<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let mut rows: Vec<(&Arc<Queue>, usize, &Uri)> = Vec::new();
+        let mut places: HashMap<u64, usize, ByHash> = HashMap::default();
+        self.groups.clear();
+        for entry in &self.entries {
+            let queue = entry.uri.queue();
+            let mut hash = queue.hash;
+            let place = loop {
+                let place = *places.entry(hash).or_insert(rows.len());
+                if place == rows.len() || is_same(py, rows[place].0, queue)? {
+                    break place;
+                }
+                hash = hash.wrapping_add(1); // two keys with the same hash
+            };
+            if place == rows.len() {
+                rows.push((queue, 0, &entry.uri));
+            }
+            rows[place].1 += 1;
+            rows[place].2 = &entry.uri;
+            self.groups.push(place);
+        }
+        let listed = PyList::empty(py);
+        for (queue, count, last) in rows {
+            listed.append((&queue.key, count, self.short(py, last)?))?;
+        }
+        Ok(listed)
+    }
+
+    /// Return keys and values of the pending records in the order of keys, and on request for each of them what the
+    /// table of URLs needs: fingerprint, queue's id, short form and key.
+    ///
+    /// `ids` are those of the queues that `queues` has returned; the first URI arrives after `ordinal`, and `flip`
+    /// turns an ordinal into an arrival. `pages` has the short form of the page on which all were found, for each queue.
+    #[pyo3(signature = (ids, rank, ordinal, flip, pages, hops, *, listed))]
+    #[allow(clippy::too_many_arguments)]
+    fn records<'py>(
+        &self,
+        py: Python<'py>,
+        ids: Vec<u32>,
+        rank: Rank,
+        ordinal: u64,
+        flip: u64,
+        pages: Option<Vec<String>>,
+        hops: &str,
+        listed: bool,
+    ) -> PyResult<(Bound<'py, PyList>, Option<Bound<'py, PyList>>)> {
+        let most = self.groups.iter().max().map_or(0, |place| place + 1);
+        let too_few = ids.len() < most || pages.as_ref().is_some_and(|pages| pages.len() < most);
+        if self.groups.len() != self.entries.len() || too_few {
+            return Err(PyValueError::new_err("records need the result of queues, and an id and a page for each"));
+        }
+        let mut rows: Vec<(Key, usize)> = Vec::with_capacity(self.entries.len());
+        for (number, &place) in self.groups.iter().enumerate() {
+            rows.push((records::key(ids[place], rank, (ordinal + 1 + number as u64) ^ flip), number));
+        }
+        rows.sort_unstable();
+        let (found, urls) = (PyList::empty(py), listed.then(|| PyList::empty(py)));
+        let mut value = Vec::new();
+        for (key, number) in rows {
+            let (entry, place) = (&self.entries[number], self.groups[number]);
+            let key = PyBytes::new(py, &key);
+            let value = match &entry.uri {
+                Uri::Plain { authority, start, end } => {
+                    let page = pages.as_ref().map(|pages| (pages[place].as_bytes(), hops.as_bytes()));
+                    value.clear();
+                    let short = [&authority.short[..], &self.text[*start..*end]];
+                    records::append_value(authority.mark, short, page, &mut value);
+                    PyBytes::new(py, &value)
+                }
+                Uri::Other { value, .. } => value.bind(py).clone(),
+            };
+            found.append(PyTuple::new(py, [&key, &value])?)?;
+            if let Some(urls) = &urls {
+                let fingerprint = PyBytes::new(py, &entry.fingerprint);
+                urls.append((fingerprint, ids[place], self.short(py, &entry.uri)?, key))?;
+            }
+        }
+        Ok((found, urls))
+    }
+}
+
+fn is_same(py: Python<'_>, one: &Arc<Queue>, other: &Arc<Queue>) -> PyResult<bool> {
+    Ok(Arc::ptr_eq(one, other) || one.key.bind(py).to_str()? == other.key.bind(py).to_str()?)
+}

@@ -1,0 +1,113 @@
+//! The canonical form of plain URLs. `policies/canonicalization.py` (class Canonicalization) is the definition.
+
+use std::collections::HashSet;
+
+use memchr::{memchr, memchr_iter};
+
+/// The bytes that neither the URL parser nor the canonical form changes in a path or query.
+pub struct PlainBytes([bool; 256]);
+
+impl PlainBytes {
+    pub fn new(plain: &[u8]) -> Self {
+        let mut table = [false; 256];
+        for &byte in plain {
+            table[usize::from(byte)] = byte.is_ascii();
+        }
+        Self(table)
+    }
+
+    /// Return where the query of a path and query begins, its length if there is none. None if the URL is not plain:
+    /// it has another byte, or a segment that starts with a dot.
+    pub fn query_of(&self, rest: &[u8]) -> Option<usize> {
+        let are_plain = rest.iter().all(|&byte| self.0[usize::from(byte)]);
+        let has_dots = memchr_iter(b'.', rest).any(|place| place > 0 && rest[place - 1] == b'/');
+        (are_plain && !has_dots).then(|| memchr(b'?', rest).unwrap_or(rest.len()))
+    }
+}
+
+type Names = HashSet<Vec<u8>>;
+
+/// Which arguments of a query count: `QueryRules` of the Python engine.
+pub struct QueryRules {
+    /// Names that are dropped, in lower case.
+    pub dropped: Names,
+    /// Beginnings of names that are dropped, in lower case.
+    pub prefixes: Vec<Vec<u8>>,
+    /// Names that are dropped, as they are written.
+    pub ignored: Names,
+    /// The only names that are kept, as they are written; all, if it is empty.
+    pub kept: Names,
+    pub sorts: bool,
+    pub strips_sessions: bool,
+}
+
+impl QueryRules {
+    /// Append the canonical form of a query of plain bytes, with its "?"; nothing if no argument is left.
+    pub fn append(&self, query: &[u8], form: &mut Vec<u8>) {
+        let mut arguments: Vec<&[u8]> =
+            query.split(|&byte| byte == b'&').filter(|argument| !argument.is_empty() && self.keeps(argument)).collect();
+        if self.sorts {
+            arguments.sort_unstable();
+        }
+        let mut mark = b'?';
+        for argument in arguments {
+            form.push(mark);
+            form.extend_from_slice(argument);
+            mark = b'&';
+        }
+    }
+
+    fn keeps(&self, argument: &[u8]) -> bool {
+        let end = argument.iter().position(|&byte| byte == b'=').unwrap_or(argument.len());
+        let (name, value) = (&argument[..end], argument.get(end + 1..).unwrap_or_default());
+        let lower = name.to_ascii_lowercase();
+        if self.dropped.contains(&lower)
+            || self.prefixes.iter().any(|prefix| lower.starts_with(prefix))
+            || self.ignored.contains(name)
+            || (!self.kept.is_empty() && !self.kept.contains(name))
+        {
+            return false;
+        }
+        let is_session = lower == b"sid" && value.len() == 32 && value.iter().all(u8::is_ascii_alphanumeric);
+        !(self.strips_sessions && is_session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(given: &[&str]) -> Names {
+        given.iter().map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    fn form(rules: &QueryRules, query: &str) -> String {
+        let mut form = Vec::new();
+        rules.append(query.as_bytes(), &mut form);
+        String::from_utf8(form).unwrap()
+    }
+
+    #[test]
+    fn arguments_are_dropped_and_sorted() {
+        let rules = QueryRules {
+            dropped: names(&["gclid"]),
+            prefixes: vec![b"utm_".to_vec()],
+            ignored: names(&["ref"]),
+            kept: Names::new(),
+            sorts: true,
+            strips_sessions: true,
+        };
+        assert_eq!(form(&rules, "b=2&&a=1&UTM_x=1&gClid=3&ref=1&Ref=2"), "?Ref=2&a=1&b=2");
+        assert_eq!(form(&rules, &format!("sid={}&sid=1", "0".repeat(32))), "?sid=1");
+        assert_eq!(form(&rules, "utm_source=x"), "");
+    }
+
+    #[test]
+    fn only_plain_bytes_are_plain() {
+        let plain = PlainBytes::new(b"abc./?=&");
+        assert_eq!(plain.query_of(b"/a.b"), Some(4));
+        assert_eq!(plain.query_of(b"/a?b?c"), Some(2));
+        assert_eq!(plain.query_of(b"/a/.b"), None);
+        assert_eq!(plain.query_of(b"/a%20"), None);
+    }
+}

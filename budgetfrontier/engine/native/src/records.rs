@@ -1,0 +1,88 @@
+//! Keys and values of pending records. `storage/keys.py` and `storage/uri_values.py` are the definition.
+
+/// What a value begins with unless it is that of a plain URL: no attempts, no deliveries.
+const FRESH: [u8; 4] = [0; 4];
+/// Bytes of a key that its URI alone determines: directive, inverted priority, cost.
+pub type Rank = [u8; 9];
+pub type Key = [u8; 21];
+
+/// Return the key of a URI without a precedence of its own.
+pub fn key(queue: u32, rank: Rank, arrival: u64) -> Key {
+    let mut key = [0; 21];
+    key[..4].copy_from_slice(&queue.to_be_bytes());
+    key[4..13].copy_from_slice(&rank);
+    key[13..].copy_from_slice(&arrival.to_be_bytes());
+    key
+}
+
+/// Append the value of a URL, whose short form is given in two parts, and of the page it was found on with its hops.
+pub fn append_value(mark: Option<u8>, short: [&[u8]; 2], found: Option<(&[u8], &[u8])>, value: &mut Vec<u8>) {
+    match (found, mark) {
+        (Some((page, hops)), _) => {
+            value.extend_from_slice(&FRESH);
+            value.push(0x93); // an array of three
+            append_text(&short, value);
+            append_text(&[page], value);
+            append_text(&[hops], value);
+        }
+        (None, Some(mark)) => {
+            value.push(mark);
+            value.extend_from_slice(short[1]);
+        }
+        (None, None) => {
+            value.extend_from_slice(&FRESH);
+            value.push(0x91);
+            append_text(&short, value);
+        }
+    }
+}
+
+/// Append a text as msgpack has it (https://github.com/msgpack/msgpack/blob/master/spec.md), given in parts.
+fn append_text(parts: &[&[u8]], value: &mut Vec<u8>) {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    if length < 32 {
+        value.push(0xa0 | length as u8);
+    } else if let Ok(length) = u8::try_from(length) {
+        value.extend_from_slice(&[0xd9, length]);
+    } else if let Ok(length) = u16::try_from(length) {
+        value.push(0xda);
+        value.extend_from_slice(&length.to_be_bytes());
+    } else {
+        value.push(0xdb);
+        value.extend_from_slice(&u32::try_from(length).expect("a URL of 4 GiB").to_be_bytes());
+    }
+    for part in parts {
+        value.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_the_python_engine() {
+        let mut value = Vec::new();
+        append_value(Some(0xff), [b"\x02", b"/a"], None, &mut value);
+        assert_eq!(value, b"\xff/a");
+        value.clear();
+        append_value(None, [b"http://a", b"/b"], None, &mut value);
+        assert_eq!(value, b"\0\0\0\0\x91\xaahttp://a/b");
+        value.clear();
+        append_value(Some(0xff), [b"\x02", b"/a"], Some((b"\x02/", b"L")), &mut value);
+        assert_eq!(value, b"\0\0\0\0\x93\xa3\x02/a\xa2\x02/\xa1L");
+        let long = [b'a'; 300];
+        value.clear();
+        append_value(None, [b"", &long[..200]], None, &mut value);
+        assert_eq!(value[4..7], [0x91, 0xd9, 200]);
+        value.clear();
+        append_value(None, [b"", &long], None, &mut value);
+        assert_eq!(value[4..8], [0x91, 0xda, 1, 44]);
+    }
+
+    #[test]
+    fn keys_sort_by_queue_rank_and_arrival() {
+        assert!(key(1, [0; 9], u64::MAX) < key(2, [0; 9], 0));
+        assert!(key(1, [0; 9], 1) < key(1, [0, 0, 0, 0, 0, 0, 0, 0, 1], 0));
+    }
+}

@@ -1,0 +1,198 @@
+"""The compiled kernel writes what the Python engine writes: the same results, and every table byte for byte."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import native
+from budgetfrontier.engine.admission import admit, candidates, seen
+from budgetfrontier.errors import FrontierError, PolicyError
+from budgetfrontier.settings.policies.canonicalization import Canonicalization
+from tests.engine.admission.test_twins import tables
+from tests.examples import few
+from tests.fuzz.urls import any_url, near_plain
+from tests.support import START, memory, pages
+
+needs_kernel = pytest.mark.skipif(native.kernel is None, reason=native.described())
+pytestmark = [pytest.mark.usefixtures("same_ids"), needs_kernel]
+
+options = st.fixed_dictionaries(
+    {"hold_queues": st.booleans()},
+    optional={
+        "canonicalization": st.sampled_from(
+            [
+                {"strip_userinfo": False, "strip_www": False, "strip_session_ids": False, "strip_tracking": False},
+                {"sort_query": False, "ignore_params": ["a"]},
+                {"keep_params": ["a", "sid"]},
+            ]
+        ),
+        "cost_policy": st.just("zero"),
+        "duplicates": st.sampled_from(["noop", "bloom"]),
+        "max_queue_size": st.just(3),
+        "order": st.just("lifo"),
+        "queue_assignment_policy": st.sampled_from(["surt-authority", "registered-domain", "single"]),
+    },
+)
+carrying = st.builds(CrawlUri, near_plain, payload=st.sampled_from([None, b"1"]), hops=st.sampled_from(["", "LE"]))
+placed = st.builds(CrawlUri, near_plain, priority=st.sampled_from([0, 1]), force=st.booleans())
+batches = st.one_of(
+    st.lists(near_plain, min_size=admit.FEWEST + 1, max_size=12),
+    st.lists(st.one_of(near_plain, any_url, carrying), min_size=1, max_size=12),
+    st.lists(st.one_of(near_plain, placed), min_size=1, max_size=12),
+)
+stories = st.lists(
+    st.tuples(st.sampled_from(["schedule_many", "schedule_each", "mark_seen", "find", "forget", "refuse"]), batches),
+    min_size=1,
+    max_size=6,
+)
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Frontiers that are opened here do without the kernel."""
+    with mock.patch.object(admit, "kernel", None):
+        yield
+
+
+def step(frontier: Frontier, call: str, batch: list[Any]) -> object:
+    """Do one step of a story; return its result."""
+    if call == "schedule_each":
+        return frontier.schedule_each(batch)
+    if call in ("schedule_many", "mark_seen"):
+        return repr(getattr(frontier, call)(batch))
+    if call == "find":
+        leases = frontier.lease(1)
+        for lease in leases:
+            frontier.finish(lease, discovered=batch)
+        return [lease.uri for lease in leases]
+    if call == "forget" and frontier.settings.frontier.keep_urls:
+        return frontier.internals.forget_urls([row.fingerprint for row in frontier.internals.kept_urls()][:2])
+    frontier.adjust(match="*", max_queue_size=0 if len(batch) % 2 else 2)
+    return None
+
+
+@few(150)
+@given(options=options, keep_urls=st.booleans(), story=stories)
+def test_it_writes_what_the_python_engine_writes(
+    options: dict[str, Any], keep_urls: bool, story: list[tuple[str, list[Any]]]
+) -> None:
+    if "duplicates" not in options:
+        options["keep_urls"] = keep_urls
+    check_story(options, story)
+
+
+@pytest.mark.parametrize("more", [{}, {"keep_urls": True}, {"order": "lifo"}, {"queue_assignment_policy": "single"}])
+def test_it_finds_links_counts_repeated_ones_and_refuses_others(more: dict[str, Any]) -> None:
+    links = [*pages("abc", 4), "http://a.test/?b=1&a=2", "http://a.test/%7e", "no url", *pages("b", 2)]
+    priced = [CrawlUri(url, cost=7) for url in pages("d", 4)]
+    calls = ["schedule_many", "find", "find", "schedule_each", "find", "schedule_many"]
+    check_story(more, list(zip(calls, [links[:9], links, links, pages("ae", 5), links, priced], strict=True)))
+
+
+def check_story(options: dict[str, Any], story: list[tuple[str, list[Any]]]) -> None:
+    """Let the same happen to a frontier with the kernel and to one without, and compare them after each step."""
+    clock = ManualClock(START)
+    with memory(clock, **options) as compiled, in_python(), memory(clock, **options) as plain:
+        assert plain._admitter._plain is None
+        for call, batch in story:
+            assert step(compiled, call, batch) == step(plain, call, batch)
+            assert compiled.summary() == plain.summary()
+            assert tables(compiled) == tables(plain)
+            clock.advance(1.0)
+        compiled.check()
+
+
+@pytest.mark.parametrize(("module", "cache"), [(candidates, "AUTHORITIES"), (seen, "RECENT")])
+def test_its_caches_may_overflow(module: ModuleType, cache: str) -> None:
+    with mock.patch.object(module, cache, 2):
+        frontier = memory()
+    tally = frontier.schedule_many(pages("abcdefgh", 5))
+    again = frontier.schedule_many(pages("abcdefgh", 6))
+    assert (tally.added, again.added, again.duplicate) == (40, 8, 40)
+    frontier.check()
+
+
+def test_two_spellings_of_a_url_are_one() -> None:
+    frontier = memory()
+    spellings = [
+        "http://a.test/?b=2&a=1",
+        "http://a.test/?a=1&b=2",
+        "HTTP://A.test/?a=1&b=2#x",
+        "http://a.test./?a=1&b=2",
+    ]
+    assert frontier.schedule_many(spellings).added == 1
+    assert frontier.schedule_many(spellings).duplicate == 4
+
+
+def test_a_url_that_was_forgotten_is_new_again() -> None:
+    frontier = memory(keep_urls=True)
+    urls = pages("a", 4)
+    frontier.schedule_many(urls)
+    for lease in frontier.lease(4):
+        frontier.finish(lease)
+    assert frontier.internals.forget_urls([frontier.internals.kept_urls()[0].fingerprint]) == 1
+    assert frontier.schedule_many(urls).added == 1
+
+
+class Shouting(Canonicalization):
+    """A policy that changes what a query is."""
+
+    def query(self, query: str | None) -> str:
+        return super().query(query).upper()
+
+
+def test_a_policy_that_inherits_from_the_standard_one_is_asked_itself() -> None:
+    frontier = memory(canonicalization_policy=f"{__name__}:Shouting")
+    urls = ["http://a.test/?a=x", "http://a.test/?a=X", "http://a.test/?A=x"]
+    assert frontier.schedule_many(urls).added == 1
+
+
+def test_every_plain_byte_and_no_other_is_left_as_it_is() -> None:
+    urls = [f"http://a.test/x{character}y?{character}=1" for character in string.printable if character != "\r"]
+    compiled = memory()
+    with in_python():
+        plain = memory()
+    assert compiled.schedule_each(urls) == plain.schedule_each(urls)
+    assert tables(compiled) == tables(plain)
+
+
+def test_a_policy_that_fails_changes_nothing() -> None:
+    frontier = memory(queue_assignment_policy=f"{__name__}:failing")
+    before = tables(frontier)
+    with pytest.raises(PolicyError, match="seven"):
+        frontier.schedule_many([*pages("a", 5), "http://seven.test/"])
+    assert tables(frontier) == before
+    assert frontier.schedule_many(pages("a", 5)).added == 5
+
+
+def failing(uri: CrawlUri) -> str:
+    if "seven" in uri.url:
+        raise ValueError("seven")
+    return "a"
+
+
+failing.by_authority = True  # type: ignore[attr-defined]
+
+
+def test_a_panic_is_an_error_of_the_frontier_and_no_end_of_the_process() -> None:
+    class PanicException(BaseException):
+        """As PyO3 raises it."""
+
+    frontier = memory()
+    frontier.schedule_many(pages("a", 3))
+    frontier.commit()
+    panic = PanicException("index out of bounds")
+    broken = mock.patch("budgetfrontier.engine.native._native.PlainBatch.queues", side_effect=panic)
+    with broken, pytest.raises(FrontierError, match=r"kernel failed: index out of.*BUDGETFRONTIER_KERNEL=python"):
+        frontier.schedule_many(pages("b", 5))
