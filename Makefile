@@ -1,4 +1,5 @@
-# Everything runs in .venv, which is set up on first use and again whenever pyproject.toml, or the file with the version, changes.
+# Everything runs in .venv, which is set up on first use and again whenever pyproject.toml, the file with the version,
+# or the sources of the native kernel change.
 # `make demo PYTHON=python3.13` chooses the interpreter that the environment is made with.
 
 PYTHON ?= python3
@@ -7,22 +8,28 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
+CRATE := budgetfrontier/engine/native
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test full check workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites heritrix lowest clean
+# One folder for all that is compiled: environments, wheels and the crate's own tests have the same dependencies.
+export CARGO_TARGET_DIR ?= $(CURDIR)/$(CRATE)/target
+
+.PHONY: help demo test test-python-kernel full check crate workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites heritrix lowest clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         crawl a small synthetic web under budgets, and show the reports"
 	@echo "make test         run all tests, on all cores (ARGS='-k budget' goes to pytest)"
+	@echo "make test-python-kernel  run the tests of the engine without the native kernel"
 	@echo "make full         run the tests that make test runs in small at their full size (ARGS go to pytest)"
-	@echo "make check        lint, strict types, import contract, generated clients, workflows"
+	@echo "make check        lint, strict types, import contract, generated clients, native kernel, workflows"
+	@echo "make crate        check the format of the native kernel, lint it, and run its own tests (needs cargo)"
 	@echo "make workflows    check what .github and Read the Docs are given (actionlint needs Go)"
 	@echo "make format       sort imports and format the code"
 	@echo "make proto        generate what is made from urlfrontier.proto"
 	@echo "make sync         generate the synchronous clients from those for asyncio"
-	@echo "make dist         build the source distribution, and the wheel from it"
-	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo and a server from there (PYTHONS='python3.12 python3.13')"
+	@echo "make dist         build the source distribution, and from it the wheel without the native kernel, and with it (needs cargo)"
+	@echo "make wheel-check  build the wheels, install each elsewhere, run the demo and a server from there (PYTHONS='python3.12 python3.13')"
 	@echo "make release      prove all that a release needs, and tag it (DRY_RUN=1: no tag); see RELEASING.md"
 	@echo "make docs         build docs/_build/html"
 	@echo "make linkcheck    ask for every page elsewhere that the documentation links to (needs the Internet)"
@@ -48,9 +55,12 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp for each extra: the demo needs fewer packages than the tests.
-$(VENV)/.stamp-%: pyproject.toml budgetfrontier/__init__.py | $(BIN)/python
-	$(PIP) --editable '.[$*]'
+KERNEL := $(CRATE)/build_backend.py $(wildcard $(CRATE)/Cargo.*) $(shell find $(CRATE)/src -name '*.rs')
+
+# One stamp for each extra: the demo needs fewer packages than the tests. Where there is cargo, a kernel that cannot be
+# compiled is an error, lest the tests use Python's unnoticed; BUDGETFRONTIER_KERNEL=python does without it.
+$(VENV)/.stamp-%: pyproject.toml budgetfrontier/__init__.py $(KERNEL) | $(BIN)/python
+	BUDGETFRONTIER_KERNEL=$${BUDGETFRONTIER_KERNEL-$(if $(shell command -v cargo),native)} $(PIP) --editable '.[$*]'
 	@touch $@
 
 demo: $(VENV)/.stamp-crawl $(VENV)/.stamp-console
@@ -61,15 +71,26 @@ demo: $(VENV)/.stamp-crawl $(VENV)/.stamp-console
 test: $(VENV)/.stamp-dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
+# The engine's own tests, and those of what it stands on and of the crashes that it survives.
+test-python-kernel: $(VENV)/.stamp-dev
+	BUDGETFRONTIER_KERNEL=python PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal tests/engine tests/stateful tests/crash $(ARGS)
+
 # Kills at every line and every page, more kills, more requests at once.
 full: $(VENV)/.stamp-dev
 	FULL_SIZE=true PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m full_size --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
-check: $(VENV)/.stamp-dev workflows
+check: $(VENV)/.stamp-dev crate workflows
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.remote.generate --check
+
+# The native kernel is optional, but in CI it must be there.
+crate: $(VENV)/.stamp-dev
+	@if command -v cargo >/dev/null; then \
+	    set -ex; cd $(CRATE); cargo fmt --check; cargo clippy --quiet --locked --all-targets -- --deny warnings; \
+	    cargo test --quiet --locked; \
+	else echo "make crate: the native kernel was NOT checked: cargo is not installed, and Rust 1.85 or newer is needed"; [ -z "$$CI" ]; fi
 
 # Go brings actionlint, which pip cannot bring: in CI it must.
 ACTIONLINT := $(VENV)/actionlint-1.7.12
@@ -96,14 +117,18 @@ proto: $(VENV)/.stamp-dev
 sync: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.remote.generate
 
-# The wheel is built from the source distribution, so that both are known to build.
+# The wheels are built from the source distribution, so that all are known to build. That with the kernel is for this
+# machine: those that are published are built in CI, for old ones, too.
 dist: $(VENV)/.stamp-dev
 	rm -rf build dist
-	$(BIN)/python -m build --outdir dist
+	BUDGETFRONTIER_KERNEL=python $(BIN)/python -m build --outdir dist
+	@if command -v cargo >/dev/null; then \
+	    set -ex; BUDGETFRONTIER_KERNEL=native $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz; \
+	else echo "make dist: the wheel with the native kernel was NOT built: cargo is not installed"; [ -z "$$CI" ]; fi
 	$(BIN)/twine check --strict dist/*
 
 wheel-check: dist
-	.ci/try-wheel dist/*.whl $(PYTHONS)
+	for wheel in dist/*.whl; do .ci/try-wheel "$$wheel" $(PYTHONS) || exit; done
 
 release:
 	.ci/release
@@ -174,4 +199,4 @@ lowest:
 	PYTHONDONTWRITEBYTECODE= $(LOWEST)/python -m pytest --ignore=tests/benchmarks --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
 
 clean:
-	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist docs/_build $(CRATE)/target *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

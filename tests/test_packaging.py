@@ -6,6 +6,7 @@ import ast
 import asyncio
 import filecmp
 import inspect
+import os
 import pydoc
 import shutil
 import subprocess
@@ -43,12 +44,15 @@ def imported_by(statement: str) -> set[str]:
     return set(run.stdout.split())
 
 
-@pytest.fixture(scope="module")
-def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["python", "native"])
+def distributions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source distribution of the repository, and the wheel that is built from it."""
+    if request.param == "native" and shutil.which("cargo") is None:
+        assert os.environ.get("CI") != "true", "cargo is not installed"
+        pytest.skip("the wheel with the native kernel was NOT tested: cargo is not installed")
     room = tmp_path_factory.mktemp("distributions")
     for name in (".ci", ".github", "benchmarks", "budgetfrontier", "config", "docs", "policies", "tests"):
-        made = shutil.ignore_patterns("__pycache__", "_build")
+        made = shutil.ignore_patterns("__pycache__", "_build", "target")
         shutil.copytree(ROOT / name, room / "repository" / name, symlinks=True, ignore=made)
     for path in (
         *ROOT.glob("*.md"),
@@ -56,7 +60,12 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         shutil.copy(path, room / "repository")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(room / "dist"), "repository"]
-    subprocess.run(command, cwd=room, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, timeout=PATIENCE)
+    compiled = {"CARGO_TARGET_DIR": str(ROOT / "budgetfrontier/engine/native/target")}  # as `make test` has it
+    environment = compiled | os.environ | {"BUDGETFRONTIER_KERNEL": request.param}
+    subprocess.run(
+        command, cwd=room, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True,
+        timeout=PATIENCE,
+    )  # fmt: skip
     return room / "dist"
 
 
@@ -72,13 +81,22 @@ def test_the_source_distribution_has_what_tests_and_documentation_need_and_no_ra
     assert of_tests <= names
     assert {"CHANGELOG.md", "LICENSE", "Makefile", "docs/conf.py", "docs/screenshots/overview.png", ".ci/run"} <= names
     assert {name for name in names if name.startswith("benchmarks/results/") and not name.endswith(".md")} == set()
+    crate = ROOT / "budgetfrontier/engine/native"
+    sources = [crate / "Cargo.toml", crate / "Cargo.lock", crate / "rustfmt.toml", *(crate / "src").rglob("*.rs")]
+    of_crate = {str(path.relative_to(ROOT)) for path in (*sources, *crate.glob("*.py"))}
+    assert {name for name in names if name.startswith("budgetfrontier/engine/native/")} == of_crate
     assert next(distributions.glob("*.tar.gz")).stat().st_size < 4_000_000
 
 
-def test_the_wheel_has_the_package_alone_whole_and_for_any_machine(distributions: Path) -> None:
+def test_the_wheel_has_the_package_alone_whole_and_for_any_machine_without_kernel(distributions: Path) -> None:
     name = f"budgetfrontier-{budgetfrontier.__version__}"
-    with zipfile.ZipFile(distributions / f"{name}-py3-none-any.whl") as wheel:
+    path = next(distributions.glob("*.whl"))
+    with zipfile.ZipFile(path) as wheel:
         names = {each for each in wheel.namelist() if not each.startswith(f"{name}.dist-info/")}
+    tags = path.name.removeprefix(f"{name}-")
+    if tags != "py3-none-any.whl":
+        assert tags.startswith("cp311-abi3-linux_")
+        names.remove("budgetfrontier/engine/native/_native.abi3.so")
     package = ROOT / "budgetfrontier"
     modules = {str(path.relative_to(ROOT)) for path in package.rglob("*.py")}
     modules |= {f"budgetfrontier/settings/policies/{path.name}" for path in (ROOT / "policies").glob("*.py")}
@@ -88,6 +106,20 @@ def test_the_wheel_has_the_package_alone_whole_and_for_any_machine(distributions
     suffixes = {".cfg", ".css", ".html", ".js", ".proto", ".pyi", ".svg", ".typed", ".yaml"}
     assert {Path(each).suffix for each in names - modules} <= suffixes
     assert written <= names
+
+
+def test_the_kernel_of_a_wheel_is_imported(distributions: Path, tmp_path: Path) -> None:
+    path = next(distributions.glob("*.whl"))
+    with zipfile.ZipFile(path) as wheel:
+        wheel.extractall(tmp_path)
+    script = "from budgetfrontier.engine.native import kernel; print(kernel and kernel.__file__)"
+    environment = {"PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
+        timeout=PATIENCE,
+    )  # fmt: skip
+    with_kernel = "none-any" not in path.name
+    assert run.stdout.strip() == str(tmp_path / "budgetfrontier/engine/native/_native.abi3.so" if with_kernel else None)
 
 
 @pytest.mark.parametrize("name", ["policies", "config"])

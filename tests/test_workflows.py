@@ -57,8 +57,12 @@ def test_only_the_job_that_publishes_may_sign_and_none_may_write_code() -> None:
 
 
 def test_what_is_published_is_what_was_tried() -> None:
-    names = [step["with"]["name"] for step in steps() if "download-artifact" in step.get("uses", "")]
-    assert names == ["dist", "dist"]
+    """The jobs after those that build take all that these have uploaded; the kernel is built from the first of them."""
+    downloads = [step["with"] for step in steps() if "download-artifact" in step.get("uses", "")]
+    everything = {"pattern": "dist*", "path": "dist", "merge-multiple": True}
+    assert downloads == [{"name": "dist", "path": "dist"}, everything, everything]
+    assert WORKFLOWS["ci.yml"]["jobs"]["wheel"]["needs"] == "kernel"
+    assert WORKFLOWS["ci.yml"]["jobs"]["kernel"]["needs"] == "build"
     assert WORKFLOWS["publish.yml"]["jobs"]["publish"]["needs"] == "ci"
 
 
