@@ -15,10 +15,11 @@ from aiohttp.web import Application, Request
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.core.endpoints.tokens import TokenFile
+from budgetfrontier.tools.console import made_by_commands
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.jobs import ConsoleJob, named
-from tests.support import token_file
+from tests.support import PATIENCE, token_file
 
 _T = TypeVar("_T")
 Client = TestClient[Request, Application]
@@ -36,6 +37,12 @@ SETTINGS: dict[str, Any] = {
     },
     "overrides": [{"match": "domain:capped.test", "set": {"queue_total_budget": 0}}],
 }
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages wait for what commands make for them, however busy the machine is."""
+    monkeypatch.setattr(made_by_commands, "SHORT", PATIENCE)
 
 
 @pytest.fixture
