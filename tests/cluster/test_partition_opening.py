@@ -16,7 +16,7 @@ from budgetfrontier.cluster.workers import partition_opening
 from budgetfrontier.cluster.workers.partition_opening import Opener
 from budgetfrontier.errors import FrontierError, StorageFull
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
-from tests.support import until
+from tests.support import PATIENCE, until
 
 
 def opener(folder: Path, restore: partition_opening.Restore | None) -> Opener:
@@ -63,6 +63,24 @@ def test_a_store_that_does_not_answer_is_asked_again_and_a_damaged_copy_is_resto
     partition = one.open(0)
     assert partition is not None and partition.reading.position == 0
     partition.close()
+
+
+def test_a_worker_that_ends_while_it_waits_for_a_snapshot_opens_nothing(tmp_path: Path) -> None:
+    """It has no copy: it would begin the log anew, and claim the partition at the last moment."""
+    stopping, asked = threading.Event(), threading.Event()
+
+    def restore(number: int, folder: Path) -> None:
+        asked.set()
+        raise SnapshotError("away")
+
+    one = Opener(tmp_path, CRAWL, PARTITIONS, restore, stopping)
+    one.begin(0)
+    assert asked.wait(PATIENCE)
+    stopping.set()
+    for thread in threading.enumerate():
+        if thread.name == "restore 0":
+            thread.join(PATIENCE)
+    assert [*one.restored()] == []
 
 
 def test_an_error_of_a_restore_reaches_the_worker(tmp_path: Path) -> None:

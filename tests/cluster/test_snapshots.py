@@ -398,6 +398,31 @@ def test_a_snapshot_that_is_damaged_within_is_not_trusted(tmp_path: Path, caplog
     assert re.search(r", and \d+ more$", told), "the first finding, and how many more"
     place = place_in(tmp_path / "two" / "frontier")
     assert place is not None and place.position == 2
+    damaged = f"{name_of(CRAWL, 0, later.position)}.damaged"
+    assert sorted(store(settings).names(f"{CRAWL}-0000")) == [name_of(CRAWL, 0, 2), damaged]
+
+
+def test_a_damaged_snapshot_is_none_of_those_that_are_kept(tmp_path: Path, settings: ClusterSettings) -> None:
+    """Else the good one before it is removed in its favour, and the log that follows that."""
+    log, positions, kept = Log(), list[int](), store(settings)
+    for number in range(3):
+        if number == 2:
+            damaged = name_of(CRAWL, 0, positions[1])
+            kept.get(damaged, tmp_path / "file")
+            data = bytearray((tmp_path / "file").read_bytes())
+            data[len(data) // 2] ^= 1
+            (tmp_path / "file").write_bytes(data)
+            kept.put(damaged, tmp_path / "file")
+            Restorer(kept, CRAWL, PARTITIONS)(0, tmp_path / "two")
+            place = place_in(tmp_path / "two" / "frontier")
+            assert place is not None and place.position == positions[0]
+        with closing(Owner(tmp_path / "one", log)) as owner:
+            owner.schedule(f"https://a.test/{number}")
+            taken = snapshot(owner, settings)
+            positions.append(taken.position)
+    assert taken.oldest == positions[0]
+    found = newest_first(kept.names(f"{CRAWL}-0000"), CRAWL, 0)
+    assert [one.position for one in found] == [positions[2], positions[0]]
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)

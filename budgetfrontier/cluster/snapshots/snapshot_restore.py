@@ -28,6 +28,8 @@ from budgetfrontier.storage.modes import make_folder
 RESTORING: Final = "frontier.restoring"
 REPLACED: Final = "frontier.replaced"
 FETCHED: Final = "frontier.fetched"
+DAMAGED: Final = ".damaged"
+"""The end of the name of a snapshot that was found to be damaged."""
 FULL: Final = 1 << 20
 """Bytes: a disk with less than that is full."""
 SNAPSHOT: Final = "snapshot"
@@ -105,7 +107,31 @@ class Restorer:
             tried.clear()
 
     def _fetched(self, snapshot: Snapshot, folder: Path) -> bool:
-        """Fetch a snapshot, and unpack it beside the copy; return whether it is whole."""
+        """Fetch a snapshot, and unpack it beside the copy; return whether it is whole.
+
+        One that is damaged twice gets another name in the store: it is none of those that are kept.
+        """
+        try:
+            try:
+                self._fetch(snapshot, folder)
+            except (DamagedSnapshot, CorruptFrontier):  # perhaps only on its way
+                self._fetch(snapshot, folder)
+        except (DamagedSnapshot, CorruptFrontier) as e:
+            shutil.rmtree(folder / RESTORING, ignore_errors=True)
+            log.error("%s is not used: %s", snapshot.name, in_a_line(e), extra={"event": "snapshot_unusable"})
+            self._rename(snapshot)
+            return False
+        except NewerSchema as e:
+            raise NewerSchema(f"the snapshot {snapshot.name} cannot be restored: {e}") from e
+        return True
+
+    def _rename(self, snapshot: Snapshot) -> None:
+        try:
+            self._store.rename(snapshot.name, snapshot.name + DAMAGED)
+        except SnapshotError as e:
+            log.warning("%s counts among those that are kept: %s", snapshot.name, in_a_line(e))
+
+    def _fetch(self, snapshot: Snapshot, folder: Path) -> None:
         room, restoring = folder / FETCHED, folder / RESTORING
         shutil.rmtree(restoring, ignore_errors=True)
         make_folder(room)
@@ -113,15 +139,8 @@ class Restorer:
             self._get(snapshot, room / "file")
             snapshot_archive.unpack(room / "file", restoring)
             self._check(restoring, snapshot)
-        except (DamagedSnapshot, CorruptFrontier) as e:
-            shutil.rmtree(restoring, ignore_errors=True)
-            log.error("%s is not used: %s", snapshot.name, in_a_line(e), extra={"event": "snapshot_unusable"})
-            return False
-        except NewerSchema as e:
-            raise NewerSchema(f"the snapshot {snapshot.name} cannot be restored: {e}") from e
         finally:
             shutil.rmtree(room, ignore_errors=True)
-        return True
 
     def _get(self, snapshot: Snapshot, file: Path) -> None:
         try:

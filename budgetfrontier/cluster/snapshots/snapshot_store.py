@@ -145,6 +145,10 @@ class SnapshotStore:
 
         return self._call(f"{folder} cannot be listed", listed)
 
+    def rename(self, name: str, to: str) -> None:
+        """Give a stored file another name; one that has that name is replaced."""
+        self._call(f"{name} cannot be renamed", lambda store: store.rename_async(name, to))
+
     def remove(self, name: str) -> None:
         """Remove a stored file, if it exists."""
 
