@@ -21,7 +21,7 @@ from budgetfrontier.core.model import CrawlState, Process, QueueRecord, QueueSta
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.rules.forecasts import Held
-from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.rules.verdict import Standing, process_line
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
 
@@ -53,6 +53,13 @@ def test_reports_are_added() -> None:
     assert (merged.totals.queued, merged.totals.succeeded, merged.state) == (3, 6, CrawlState.RUNNING)
     assert merged.standing.process.program == "2 workers"
     assert merged.standing.job == "kafka://b/test"
+
+
+def test_ages_are_those_of_now_and_not_of_the_newest_summary() -> None:
+    for now, ago in ((NOW + 130, "2m10s ago"), (0.0, "just now")):
+        merged = merged_report([part(), part()], job="kafka://b/test", workers=0, now=now)
+        assert merged.generated == max(now, NOW)
+        assert process_line(merged.standing) == f"0 workers, last commit {ago}"
 
 
 def test_the_state_is_unknown_while_a_partition_does_not_answer() -> None:

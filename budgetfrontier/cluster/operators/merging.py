@@ -47,7 +47,6 @@ _ADDED: Final = (
 )
 _FIRST: Final = ("failure", "group", "hold")
 _EARLIEST: Final = ("next_wake", "next_due")
-_LATEST: Final = ("now", "commit_interval")
 """The parts of a standing that are added, or that are taken from the first partition that tells something."""
 
 
@@ -59,12 +58,13 @@ def merged_report(
     state: CrawlState | None = None,
     limit: str | None = None,
     unanswered: str = "",
+    now: float = 0.0,
 ) -> Report:
     """Return the reports of partitions, without their queues, as that of one crawl.
 
     `job` stands for it in commands; `state` is its state if that is known better than from the totals, and `limit` the
     setting whose total is used up. `unanswered` is the sentence on partitions without a report: the state is then
-    UNKNOWN, unless the others are TERMINATED.
+    UNKNOWN, unless the others are TERMINATED. It is a report of `now`, as of which ages are said, if reports are older.
     """
     totals = merged_summary([one.totals for one in reports])
     if unanswered and totals.state is not CrawlState.TERMINATED:
@@ -75,13 +75,19 @@ def merged_report(
         totals.pause_reason = LIMIT
     return Report(
         crawl=reports[0].crawl,
-        generated=max(one.generated for one in reports),
+        generated=max(now, *(one.generated for one in reports)),
         state=totals.state,
         pause_reason=totals.pause_reason,
         totals=totals,
         queues=[],
         standing=merged_standing(
-            [one.standing for one in reports], totals, job=job, workers=workers, limit=limit, unanswered=unanswered
+            [one.standing for one in reports],
+            totals,
+            job=job,
+            workers=workers,
+            limit=limit,
+            unanswered=unanswered,
+            now=now,
         ),
         removed=sum(one.removed for one in reports),
     )
@@ -95,6 +101,7 @@ def merged_standing(
     workers: int,
     limit: str | None = None,
     unanswered: str = "",
+    now: float = 0.0,
 ) -> Standing:
     """Return the standing of a crawl, for its verdict, from those of partitions."""
     steered = max(standings, key=lambda one: one.steered_at or 0.0)
@@ -109,9 +116,10 @@ def merged_standing(
         **{name: sum(of_each(name)) for name in _ADDED},
         **{name: next(filter(None, of_each(name)), "") for name in _FIRST},
         **{name: _earliest(of_each(name)) for name in _EARLIEST},
-        **{name: max(of_each(name)) for name in _LATEST},
     }
     return Standing(
+        now=max(now, *of_each("now")),
+        commit_interval=max(of_each("commit_interval")),
         totals=totals,
         process=_process([one.process for one in standings], workers),
         job=job,
