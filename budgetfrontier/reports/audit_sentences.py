@@ -176,7 +176,7 @@ def selected(op: str, args: _Values, effect: _Values, *, verb: str = "") -> str:
     until = f" until {format_time(args['until'])}" if op == "snooze" else ""
     of = f"{effect['changed']:,} of {counted(effect['matched'], 'queue')}{of_queues}"
     done = f"{verb or ('was' if effect['changed'] == 1 else 'were')} {_DONE[op]}{until}{details}"
-    return f"{of} {done}{still_over(effect)}"
+    return f"{of} {done}{still_over(effect)}{_still_closed(effect)}"
 
 
 def still_over(effect: _Values) -> str:
@@ -187,6 +187,13 @@ def still_over(effect: _Values) -> str:
     which = "it is" if one else "all of them are" if over == effect["changed"] > 1 else f"{counted(over, 'is', 'are')}"
     retires = "retires" if one or which.endswith("is") else "retire"
     return f"; {which} over a budget or quota still, and {retires} again at the next turn, with no URI tried"
+
+
+def _still_closed(effect: _Values) -> str:
+    """Return how many of the queues that `wake` woke waited for their crawl windows, as a clause; "" if none did."""
+    closed = effect.get("still_closed", 0)
+    waits = "is outside its crawl windows, and waits" if closed == 1 else "are outside their crawl windows, and wait"
+    return f"; {closed:,} of them {waits} again from the next turn on" if closed else ""
 
 
 def _on_queue(op: str, verb: str) -> Callable[[_Values, _Values], str]:

@@ -15,7 +15,13 @@ from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import selection
-from budgetfrontier.engine.commands.selection import SelectedQueues, count, count_still_over, summary
+from budgetfrontier.engine.commands.selection import (
+    SelectedQueues,
+    count,
+    count_still_closed,
+    count_still_over,
+    summary,
+)
 from budgetfrontier.engine.commands.state_preview import NOT_PACED, look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
@@ -118,6 +124,7 @@ def step(
         CHANGES[op](kernel, queue, args, now)
         after = look_at_queue(queue)
         count_still_over(progress.effect, over)
+        count_still_closed(progress.effect, op, before, now)
         if count(progress.effect, queue, before, after):
             changed[keys.u32.pack(queue.id)] = encode(ChangedQueue(queue.queue, before, after))
     if not args.get("for_good"):

@@ -138,6 +138,12 @@ def count_still_over(effect: dict[str, Any], is_over: bool) -> None:
         effect["still_over"] = effect.get("still_over", 0) + 1
 
 
+def count_still_closed(effect: dict[str, Any], op: str, before: dict[str, Any], now: float) -> None:
+    """Count a queue in the effect of `wake` if it waited for its crawl windows: it does so again from its turn on."""
+    if op == "wake" and before.get("closed_until", 0) > now:
+        effect["still_closed"] = effect.get("still_closed", 0) + 1
+
+
 def hands_out(queue: QueueRecord) -> bool:
     """Return whether a queue hands out its URIs, now or once its turn comes."""
     return queue.state not in (QueueState.RETIRED, QueueState.INELIGIBLE)

@@ -12,7 +12,14 @@ from typing import Any
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.engine.commands.floor_preview import FloorPreview
 from budgetfrontier.engine.commands.preview import test_of_retirement
-from budgetfrontier.engine.commands.selection import SelectedQueues, count, count_still_over, hands_out, summary
+from budgetfrontier.engine.commands.selection import (
+    SelectedQueues,
+    count,
+    count_still_closed,
+    count_still_over,
+    hands_out,
+    summary,
+)
 from budgetfrontier.engine.rollout import STEP
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
@@ -128,6 +135,7 @@ def of_queues(view: View, op: str, args: dict[str, Any], now: float) -> dict[str
             _hold_back(effect, queue, args, handed_out=handed_out)
             count(effect, queue, before, look_at_queue(queue))
             count_still_over(effect, _retires_again(terms, op, was, queue))
+            count_still_closed(effect, op, before, now)
     return effect
 
 

@@ -360,6 +360,8 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
         effect = operator.dry_run(op, details)
         effects.tell_queues(op, args, details, effect)
         name_arguments.note_unknown(operator, details.get("match"))
+        if op == "wake":
+            _note_closed(operator, args.key)
         tell_end(effect)
         return OK
     applied, code = give(args, operator, op, details)
@@ -367,15 +369,21 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
         effects.tell_queues(op, args, details, applied.entry.effect)
         name_arguments.note_unknown(operator, details.get("match"))
         _note_finish(operator)
-        if op == "wake" and args.key is not None:
+        if op == "wake":
             _note_closed(operator, args.key)
         for_good.note_kept(operator, applied.entry)
     return code
 
 
-def _note_closed(operator: CrawlOperator, key: str) -> None:
-    """Print that the crawl windows of a queue that was woken are closed."""
-    told = [one.text for one in operator.explain(key).reasons if one.code in ("closed", "crawl-closed")]
+def _note_closed(operator: CrawlOperator, key: str | None) -> None:
+    """Print that the crawl windows of a queue that was woken are closed; without a key, that all of the crawl are."""
+    from budgetfrontier.rules.verdict import closed_sentence
+
+    if key is not None:
+        told = [one.text for one in operator.explain(key).reasons if one.code in ("closed", "crawl-closed")]
+    else:
+        standing = operator.head().standing
+        told = [closed_sentence(standing)] if standing.closed_until > standing.now else []
     for text in told[:1]:
         note(text)
 
@@ -409,7 +417,6 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     from budgetfrontier.reports.format import counted
     from budgetfrontier.reports.operators import terminated
     from budgetfrontier.rules.crawl_states import FINISH
-    from budgetfrontier.rules.verdict import closed_sentence
 
     _confirm_end(op, args)
     limited = operator.head().state if operator.used_up() else None
@@ -426,10 +433,9 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
             "`budgetfrontier report` says what brings these back"
         )
     if op == "resume":
-        standing = operator.head().standing
-        closed = closed_sentence(standing) if standing.closed_until > standing.now else ""
-        for sentence in filter(None, (operator.stopped() or operator.used_up(), closed)):
+        if sentence := operator.stopped() or operator.used_up():
             note(sentence)
+        _note_closed(operator, None)
     return code
 
 

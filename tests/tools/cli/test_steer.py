@@ -1026,3 +1026,22 @@ def test_a_dry_run_on_a_terminated_crawl_says_that_nothing_is_fetched(
     answer = cli(command, tmp_path, *words, "--dry-run")
     assert answer.code == 0
     assert "the crawl was terminated, for good: nothing more is fetched, whatever this changes\n" in answer.out
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_wake_of_many_queues_says_that_their_crawl_windows_stay_closed(
+    tmp_path: Path, cli: Cli, everywhere: bool
+) -> None:
+    day = time.strftime("%a", time.gmtime(time.time() + 48 * 3600)).lower()
+    windows = {"guards": {"windows": [f"{day} 02:00-05:00"]}}
+    settings = {"frontier": windows} if everywhere else {"overrides": [{"match": "queue:a.test", "set": windows}]}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(settings)) as f:
+        f.schedule_many(pages("abc", 2))
+        f.lease(9)
+    for option in ("--dry-run", "--reason=now"):
+        answer = cli("wake", tmp_path, "--match", "*", option)
+        assert answer.code == 0
+        assert ("All crawl windows are closed (guards.windows): the first opens in" in answer.err) is everywhere
+        told = "1 of them is outside its crawl windows, and waits again from the next turn on"
+        assert (told in answer.out) is not everywhere
+    assert (told in cli("audit", tmp_path).out) is not everywhere
