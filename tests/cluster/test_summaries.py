@@ -156,6 +156,16 @@ def test_the_stamp_of_the_broker_is_the_time_of_a_summary_whatever_its_worker_ta
         assert {one.at for one in directory.summaries().values()} == {5.0}
 
 
+def test_a_dry_run_tells_no_age_of_figures_that_are_not_in_it(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table
+) -> None:
+    whole = operator(frontier, table).dry_run("snooze", {"match": "*", "until": time.time() + 3600})
+    lose(cluster, 1)
+    found = operator(frontier, table)
+    assert 0 < found.dry_run("snooze", {"match": "*", "until": time.time() + 3600})["changed"] < whole["changed"]
+    assert "partition 1 of 2 does not answer" in found.unanswered() and "published" not in found.unanswered()
+
+
 def test_a_partition_without_a_summary_is_missing(cluster: Cluster, frontier: ClusterFrontier, table: Table) -> None:
     lose(cluster, 1)
     table.records = [one for one in table.records if one.standing.partition == 0]

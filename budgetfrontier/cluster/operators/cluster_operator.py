@@ -342,7 +342,7 @@ class ClusterOperator:
     def dry_run(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
         """Return the effect that a command would have on all partitions."""
         effect = steering_plan.dry_run(self.owners, op, args)
-        totals = self.head().totals
+        totals = None if self.missing else self.head().totals  # which tells the ages of figures: none are shown then
         return dry_runs.with_end(op, args, effect, None if self.missing else totals)
 
     def simulate(self, asked: SimulationRequest, **options: Any) -> list[Simulated]:
