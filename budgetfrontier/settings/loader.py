@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -38,7 +39,7 @@ def load(
     """Return the settings of a YAML file, and warnings about values that are valid but probably a mistake.
 
     With an `environment` (for a crawl), the variables that requests and the proxy refer to have to be set in it. With
-    `only` the names of some sections, what is wrong in others is passed over, and is as by default. The SettingsError
+    `only` the names of some sections, what is wrong in others is a warning, and is as by default. The SettingsError
     lists every problem as `file:line:column: message`, and has the warnings in the same format.
     """
     document = Document(_read(path))
@@ -52,12 +53,13 @@ def load(
         whole: object = settings
         if isinstance(whole, SettingsOfUris) and not (document.problems or validator.problems):
             validator.warnings += delay_conflicts.of_file(whole, document.data)
-    found, doubts = (
-        [one for one in each if not only or not one.path or one.path[0] in only]
-        for each in (validator.problems, validator.warnings)
-    )
+
+    def is_needed(one: Problem) -> bool:
+        return not only or not one.path or one.path[0] in only
+
+    doubts = [*filter(is_needed, validator.warnings), *filterfalse(is_needed, validator.problems)]
     warnings = _lines(path, document, doubts)
-    if problems := document.problems + found:
+    if problems := [*document.problems, *filter(is_needed, validator.problems)]:
         raise SettingsError(_lines(path, document, problems), warnings=warnings)
     return settings, warnings
 

@@ -372,7 +372,14 @@ class Validator:
             if value is None:
                 return ()
             if not isinstance(value, list | tuple):
-                return tuple(item for item in [read(value, path)] if item is not None)
+                before = len(self.problems)
+                found = tuple(item for item in [read(value, path)] if item is not None)
+                wrong = [problem for problem in self.problems[before:] if problem.at_key and problem.path[:-1] == path]
+                if isinstance(value, Mapping) and 0 < len(value) == len(wrong):  # none of its keys is one of an item
+                    self._add(
+                        path, "this is read as one item of a list, not as items with names: write a `-` before each"
+                    )
+                return found
             items = [read(item, (*path, index)) for index, item in enumerate(value)]
             return tuple(item for item in items if item is not None)
 

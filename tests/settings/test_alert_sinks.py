@@ -37,6 +37,18 @@ def test_a_wrong_sink(sink: Any, problem: str) -> None:
     assert raised.value.problems[0].startswith(problem)
 
 
+@pytest.mark.parametrize("named", [{"hook": "http://x.test/"}, {"chat": {"webhook": "http://x.test/"}, "b": {}}])
+@pytest.mark.parametrize("section", ["sinks", "groups"])
+def test_a_map_of_names_in_the_place_of_a_list_is_told(section: str, named: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_dict({"alerts": {"sinks": named}} if section == "sinks" else {"groups": named})
+    told = ": this is read as one item of a list, not as items with names: write a `-` before each"
+    assert raised.value.problems[-1].endswith(f"{section}{told}")
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_dict({"alerts": {"sinks": {"webhook": "http://x.test/", "ony": "finished"}}})
+    assert not raised.value.problems[-1].endswith(told)
+
+
 @pytest.mark.parametrize("score", [0.3, 1.1])
 def test_a_score_that_no_trap_has(score: float) -> None:
     with pytest.raises(SettingsError, match=r"alerts\.trap: expected a number of 0\.5 to 1"):

@@ -43,7 +43,10 @@ def test_only_some_sections_have_to_be_right(tmp_path: Path) -> None:
         "crawl: news\nfrontier: {cost_policy: 'nowhere:cost', max_queued: 7}\ncluster: {partitions: 3}\nx: 1\n"
     )
     found, warnings = load(file, Settings(), only=["crawl", "cluster"])
-    assert (found.crawl, found.cluster.partitions, warnings) == ("news", 3, [])
+    assert (found.crawl, found.cluster.partitions) == ("news", 3)
+    assert [warning.split(": ")[:2] for warning in warnings] == [  # what the workers would refuse
+        [f"{file}:2:25", "frontier.cost_policy"], [f"{file}:4:1", 'unknown key "x"; known here'],
+    ]  # fmt: skip
     file.write_text("cluster: {partitions: many}\nfrontier: {cost_policy: 'nowhere:cost'}\n")
     with pytest.raises(SettingsError) as caught:
         load(file, Settings(), only=["crawl", "cluster"])

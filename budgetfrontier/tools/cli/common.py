@@ -108,8 +108,9 @@ def add_config(parser: argparse.ArgumentParser, help: str) -> None:
 def settings_of_workers(args: argparse.Namespace, why: str) -> Settings:
     """Return `crawl`, `cluster` and `alerts` in --config, which are of the crawl in partitions that `args.job` names.
 
-    Other settings have to be right where the workers are: policies need not be installed here. `why` says in the error
-    without the option what the settings are for. Raises FrontierError for another crawl.
+    Other settings have to be right where the workers are: what is wrong with them here, such as a policy that is not
+    installed, is a warning. `why` says in the error without the option what the settings are for. Raises FrontierError
+    for another crawl.
     """
     from budgetfrontier.connections import crawl_at
 
@@ -451,7 +452,7 @@ def note_if_stopped(args: argparse.Namespace) -> None:
 
 
 def read_settings(path: Path, *, only: Collection[str] = ()) -> Settings:
-    """Load the settings of a YAML file, with `only` some sections regardless of what is wrong in others.
+    """Load the settings of a YAML file; with `only` some sections, what is wrong in others is a warning.
 
     Print warnings to stderr, also when the file has errors. Raises SettingsError.
     """
