@@ -79,8 +79,8 @@ def register(commands: Commands) -> None:
         on_crawl(undo),
         "undo a command by its audit entry",
         more="For adjust, adjust --remove, retire, unretire, snooze, wake, set-queue, pause, resume, undo of these, "
-        "delete, dead-letters --drop, and the import of dead letters (bury). What was deleted returns to its place in "
-        "its queue, with its attempts counted; until then it takes space in the frontier. Dead letters that "
+        "delete, dead-letters --drop, forget, and the import of dead letters (bury). What was deleted returns to its "
+        "place in its queue, with its attempts counted; until then it takes space in the frontier. Dead letters that "
         "were imported are dropped, their URLs are no longer known, and an undo of the undo brings them back. What has "
         "changed since is refused, unless with --force.",
     )

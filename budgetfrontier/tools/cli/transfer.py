@@ -128,8 +128,7 @@ def _register_dead_letters(commands: Commands) -> None:
         "dead-letters",
         on_crawl(dead_letters),
         "list the dead letters, the URIs that have failed for good; replay or drop them",
-        more="Replaying puts them back into their queues, with no attempts counted. Dropping is taken back by `undo`, "
-        "but not in a crawl in partitions.",
+        more="Replaying puts them back into their queues, with no attempts counted. Dropping is taken back by `undo`.",
     )
     add_job(parser, cluster=True)
     parser.set_defaults(usage=parser.error)

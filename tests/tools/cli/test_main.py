@@ -23,6 +23,7 @@ import yaml
 from budgetfrontier import Frontier, Settings, errors
 from budgetfrontier.__main__ import main as start
 from budgetfrontier.core.model import QueueState
+from budgetfrontier.rules import undoing
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.cli import build_parser, configure, main
@@ -141,6 +142,14 @@ def loaded_by(*arguments: str, folder: Path | None = None) -> set[str]:
 
 
 DEPENDENCIES = {"lmdb", "msgspec", "sortedcontainers", "yaml", "can_ada", "tldextract", "xxhash", "aiohttp", "rich"}
+
+
+def test_help_names_all_commands_that_can_be_undone(cli: Cli) -> None:
+    told = re.sub(r"\b-\s+", "-", " ".join(cli("undo", "--help").out.split()))  # lines are broken after hyphens
+    commands = undoing.ADJUSTING | undoing.RETIRING | undoing.WAITING | undoing.PACING | undoing.PAUSING
+    names = {"withdraw": "adjust --remove", "drop": "dead-letters --drop", "set_queue": "set-queue"}
+    for command in commands | undoing.DELETING | undoing.BURYING:
+        assert re.search(rf"[ (]{names.get(command, command)}[,)]", told), command
 
 
 def test_help_loads_no_dependency() -> None:
