@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import BadEntry, Changed, Changes, Claimed, Request
 from budgetfrontier.cluster.log.state import LogPlace
 from budgetfrontier.errors import FrontierError
+
+log = logging.getLogger("budgetfrontier.cluster")
 
 Begins = Callable[[], int | None]
 """Returns the offset from which on a log has all its entries; None if it leaves out no offsets (`Bus.begins`)."""
@@ -48,8 +51,8 @@ class LogReading:
         """The offset of the next entry."""
         self.epoch = place.epoch if epoch is None else epoch
         """That of the last claim before it."""
-        self.void = self.rejected = 0
-        """Changes that did not count, and entries that could not be read."""
+        self._has_told = False
+        """Whether the log of this program has a line on an entry that cannot be read: one is enough."""
         self._pieces: list[bytes] = []
         self._first = self.position
 
@@ -63,7 +66,9 @@ class LogReading:
 
     def again(self) -> LogReading:
         """Return a reading that goes on from where this one `begins`."""
-        return LogReading(self.place, position=self.begins, epoch=self.epoch)
+        again = LogReading(self.place, position=self.begins, epoch=self.epoch)
+        again._has_told = self._has_told
+        return again
 
     def read(self, batch: Sequence[Received], begins: Begins = lambda: None) -> Iterator[ReadEntry]:
         """Yield what counts of the next entries, after each of which it may be ended; `position` is behind it.
@@ -79,8 +84,8 @@ class LogReading:
                 raise LogGap(gap(self.place, self.position, offset))
             try:
                 body = entries.decode(data, crawl=self.place.crawl)
-            except BadEntry:
-                self.rejected += 1
+            except BadEntry as e:
+                self._tell(offset, e)
                 body = None
             self.position = offset + 1
             if isinstance(body, Changed):
@@ -96,7 +101,6 @@ class LogReading:
     def _joined(self, offset: int, entry: Changed) -> OwnerChanges | None:
         """Return the changes of which an entry is the last piece; None if it is not, or if they do not count."""
         if entry.epoch != self.epoch:
-            self.void += 1
             return None
         if not self._pieces:
             self._first = offset
@@ -105,6 +109,14 @@ class LogReading:
             return None
         pieces, self._pieces = self._pieces, []
         return OwnerChanges(entry.epoch, entry.number, entries.decode_changes(pieces))
+
+    def _tell(self, offset: int, why: BadEntry) -> None:
+        if not self._has_told:
+            self._has_told = True
+            log.error(
+                "%s: the entry at offset %d is left out, as all others that cannot be read: %s",
+                _named(self.place), offset, why, extra={"event": "bad_entry", "partition": self.place.partition},
+            )  # fmt: skip
 
     def _begun_again(self, first: int) -> str:
         """Return the message for a log that has used applied offsets again."""

@@ -103,8 +103,6 @@ class Partition:
         self.since = clock.time()
         """When it was claimed, by the clock of the broker."""
         self.elsewhere = LinkForwarding(place.partition)
-        self.repeated = 0
-        """URIs of other partitions that came again."""
         self._clock, self._suffix_list = clock, suffix_list
         self._reading, self._ahead = LogReading(place), LogReading(place, position=epoch + 1, epoch=epoch)
         """The log from the place on, and from the own claim on, where the own entries are: the latter alone is read
@@ -339,8 +337,7 @@ class Partition:
                 else:
                     self._send(number, steered)
         elif request.origin <= self._log.peers.heard(request.source):
-            self.repeated += len(request.message.uris) if isinstance(request.message, Found) else 0
-            return
+            return  # it came before
         else:
             self._log.peers.hear(request.source, request.origin)
             everything = isinstance(request.message, SliceRecalled) and request.message.everything
