@@ -131,6 +131,10 @@ def _promised(effect: _Values) -> str:
         f"{counted(figures['revived_count'], 'queue')} revived, for {_spend(figures)}",
         f"{counted(figures['retired_count'], 'queue')} retired",
     ]
+    if closed := figures.get("closed_count", 0) + figures.get("still_closed", 0):
+        parts.append(f"{counted(closed, 'queue')} outside their crawl windows")
+    if opened := figures.get("opened_count"):
+        parts.append(f"{counted(opened, 'queue')} outside their crawl windows no more")
     if (others := figures["others"]).get("queues"):
         spends = f"{_spend(others['after'])} instead of {_spend(others['before'])}"
         parts.append(f"another budget for {counted(others['queues'], 'queue')} not retired then, {spends}")

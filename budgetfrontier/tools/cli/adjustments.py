@@ -154,12 +154,7 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     if effect["still_over"]:
         again = f"{counted(effect['still_over'], 'queue')}; they retire again on their turn"
         yield f"over {budget} before and after: {again}"
-    closed, still, opened = (effect.get(name, 0) for name in ("closed_count", "still_closed", "opened_count"))
-    if closed or still:
-        before = f"; {still:,} of them as before" if still else ""
-        yield f"would be outside their crawl windows now: {counted(closed + still, 'queue')}{before}"
-    if opened:
-        yield f"would be outside their crawl windows no more: {counted(opened, 'queue')}"
+    yield from of_windows(effect)
     if effect["by_name"]:
         yield f"retired by an operator, and stay so: {counted(effect['by_name'], 'queue')}"
     others = effect["others"]
@@ -175,6 +170,16 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
         yield f"of what they hold, {counted(disregarded, 'URI')} {verb} out of the scope: disregarded, and not charged"
     if unknown := effect.get("scope_unknown"):
         yield f"the scope is not known here ({clean(unknown)}): what a crawler would disregard is counted as fetched"
+
+
+def of_windows(effect: dict[str, Any]) -> Iterator[str]:
+    """Yield the queues that a change would put outside their crawl windows, or would not leave there."""
+    closed, still, opened = (effect.get(name, 0) for name in ("closed_count", "still_closed", "opened_count"))
+    if closed or still:
+        before = f"; {still:,} of them as before" if still else ""
+        yield f"would be outside their crawl windows now: {counted(closed + still, 'queue')}{before}"
+    if opened:
+        yield f"would be outside their crawl windows no more: {counted(opened, 'queue')}"
 
 
 def _spend(spend: dict[str, Any]) -> str:

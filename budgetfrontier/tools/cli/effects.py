@@ -93,6 +93,19 @@ def _note_undecided(effect: dict[str, Any]) -> None:
         note(f"the pattern takes too long for {counted(effect['undecided'], 'URI')}, not counted among them")
 
 
+def note_disk(effect: dict[str, Any]) -> None:
+    """Print that a crawl that goes on was paused because of its disk, if it was."""
+    from budgetfrontier.rules.crawl_states import is_paused_for_disk
+
+    before, after = effect.get("before", {}), effect.get("after", {})
+    paused = [is_paused_for_disk(one["state"], one["pause_reason"]) for one in (before, after) if "pause_reason" in one]
+    if paused == [True, False]:
+        note(
+            "it was paused because of its disk: while less than guards.min_free is free, the guard pauses it again at "
+            "its next look, in ten seconds at most"
+        )
+
+
 def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
     """Print the effect of an undo of the command of an audit entry."""
     from budgetfrontier.reports.audit_sentences import undone
@@ -100,6 +113,7 @@ def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
 
     say(clean(f"undone {name}, {effect['command']}: {undone(effect)}"))
     _tell_left(effect)
+    note_disk(effect)
     common.warn(map(clean, effect.get("warnings", ())))
 
 
@@ -116,7 +130,7 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
     from budgetfrontier.reports.audit_sentences import left_waiting
     from budgetfrontier.reports.effect_text import as_told
     from budgetfrontier.reports.format import clean, counted
-    from budgetfrontier.tools.cli.adjustments import named_keys
+    from budgetfrontier.tools.cli.adjustments import named_keys, of_windows
 
     say(clean(f"would undo {effect.pop('undoes')}"))
     if "returned" in effect:
@@ -140,10 +154,13 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
         for name, before in effect["before"].items():
             if before != effect["after"][name]:
                 say(clean(f"{in_words(name)}: {as_told(name, before)} -> {as_told(name, effect['after'][name])}"))
+        note_disk(effect)
     else:
         for name in ("matched", "revived_count", "retired_count"):
             if name in effect:
                 say(clean(f"{name.removesuffix('_count')}: {effect[name]}"))
+        for line in of_windows(effect):
+            say(line)
         for name in ("removed", "restored"):
             found = [one for one in effect.get("adjustments", ()) if one["id"] in effect[name]]
             named = ", ".join(f"{one['id']} ({one['match']})" for one in found)

@@ -436,6 +436,8 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
         if sentence := operator.stopped() or operator.used_up():
             note(sentence)
         _note_closed(operator, None)
+        for effect in applied.effects[:1]:
+            effects.note_disk(effect)
     return code
 
 

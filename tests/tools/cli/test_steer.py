@@ -1045,3 +1045,29 @@ def test_a_wake_of_many_queues_says_that_their_crawl_windows_stay_closed(
         told = "1 of them is outside its crawl windows, and waits again from the next turn on"
         assert (told in answer.out) is not everywhere
     assert (told in cli("audit", tmp_path).out) is not everywhere
+
+
+def test_an_undo_of_crawl_windows_says_what_it_opens(tmp_path: Path, cli: Cli) -> None:
+    day = time.strftime("%a", time.gmtime(time.time() + 48 * 3600)).lower()
+    with Frontier.open(tmp_path / "frontier") as f:
+        f.schedule_many(pages("abc", 2))
+    closed = cli("adjust", tmp_path, "--set", f'guards.windows=["{day} 02:00-05:00"]')
+    assert closed.code == 0
+    number = newest(tmp_path).id
+    assert "3 queues outside their crawl windows" in cli("audit", tmp_path).out
+    would = cli("undo", tmp_path, number, "--dry-run")
+    assert "would be outside their crawl windows no more: 3 queues\n" in would.out
+
+
+@pytest.mark.parametrize("command", ["undo 1 --dry-run", "undo 1", "resume"])
+@pytest.mark.parametrize("for_disk", [True, False])
+def test_a_crawl_that_goes_on_with_little_room_is_said_to_be_paused_again(
+    tmp_path: Path, cli: Cli, command: str, for_disk: bool
+) -> None:
+    with Frontier.open(tmp_path / "frontier") as f:
+        f.schedule_many(pages("a", 2))
+        f.pause(reason=f"{'disk: ' if for_disk else ''}1 B free in /a", who="guard")
+    op, *options = command.split()
+    answer = cli(op, tmp_path, *options)
+    assert answer.code == 0 and "PAUSED -> RUNNING" in answer.out
+    assert ("the guard pauses it again at its next look" in answer.err) is for_disk
