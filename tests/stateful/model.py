@@ -837,11 +837,12 @@ class Model:
         self.take(queue, self.head(queue))
         if self.below_floor(queue):
             self.move(queue, INACTIVE)
-        elif self.spent(queue):
+            return
+        queue.closed = 0.0 if queue.closed > self.now else queue.closed
+        if self.spent(queue):
             self.move(queue, RETIRED)
         else:
             queue.balance = queue.replenish
-            queue.closed = 0.0 if queue.closed > self.now else queue.closed
             self.move(queue, SNOOZED if queue.wake > self.now else READY)
 
     def place(self, uri: Uri, *, noted: bool = True) -> None:

@@ -1266,6 +1266,21 @@ def test_a_queue_that_an_expiry_has_put_into_the_ring_leaves_it_with_a_landing_i
         assert machine.frontier.summary().queues["IN_PROCESS"] == 1
 
 
+def test_an_activation_that_retires_a_queue_ends_its_wait_for_crawl_windows() -> None:
+    with begun(OPTIONS | {"guards.windows": ("daily 13:47-13:50 UTC",)}, 1, 1) as machine:
+        machine.adjust("label:one", {"guards.windows": ()})  # so that not all windows are closed
+        machine.lease(1, 15.0)
+        machine.adjust("queue:a.test", {"balance_replenish_amount": -1})
+        machine.delete("a.test", True)
+        machine.undo(0, False)
+        waits = machine.frontier.queue("a.test")
+        assert waits is not None and waits.state == "INACTIVE" and waits.wake_time > machine.model.now
+        machine.lease(1, 15.0)
+        machine.agree()
+        retired = machine.frontier.queue("a.test")
+        assert retired is not None and retired.state == "RETIRED" and retired.wake_time <= machine.model.now
+
+
 disks = st.lists(
     st.one_of(st.sampled_from((999, 1249, 1250)), st.sampled_from(("operator", "undo", "lease", "reopen", "crash"))),
     min_size=5,
