@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from budgetfrontier.core.units import write_duration
+
 _WORDS: Final = {
     "as_of": "as of",
     "block": "blocked until",
@@ -41,3 +43,20 @@ def in_words(name: str) -> str:
     ('over a budget or quota still', 'wake time', 'deleted')
     """
     return _WORDS.get(name, name.replace("_", " "))
+
+
+PACE = ("interval", "max_completed")
+"""The names of what `set-queue` gives a queue."""
+
+
+def pace_in_words(name: str, value: float | None) -> str:
+    """Return the text of a value of PACE.
+
+    >>> pace_in_words("interval", 5400), pace_in_words("interval", None)
+    ('1h30m', 'of the settings')
+    >>> pace_in_words("max_completed", 1500), pace_in_words("max_completed", 0)
+    ('1,500', 'none')
+    """
+    if name == "interval":
+        return "of the settings" if value is None else write_duration(value)
+    return f"{value:,.0f}" if value else "none"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from budgetfrontier.core.effect_words import in_words
-from budgetfrontier.core.units import format_duration, format_size, format_time
+from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words
+from budgetfrontier.core.units import format_size, format_time
 from budgetfrontier.reports.format import as_written, clean, counted, setting_as_written
 from budgetfrontier.storage.records import AuditEntry
 
@@ -69,19 +69,15 @@ def _changed(effect: _Values) -> list[str]:
     return [
         f"{in_words(name)} {_value(name, before.get(name))} -> {_value(name, value)}"
         for name, value in after.items()
-        if value != before.get(name) and name in ("state", "pause_reason", "interval", "max_completed", "wake_time")
+        if value != before.get(name) and name in ("state", "pause_reason", *PACE, "wake_time")
     ]
 
 
 def _value(name: str, value: Any) -> str:
     if name == "wake_time":
         return format_time(value) if value else "none"
-    if value is None:
-        return "of the settings" if name == "interval" else "none"
-    if name == "max_completed":
-        return f"{value:,}" if value else "none"
-    if name == "interval":
-        return format_duration(value)
+    if name in PACE:
+        return pace_in_words(name, value)
     return _short(value)
 
 
@@ -179,7 +175,8 @@ def selected(op: str, args: _Values, effect: _Values, *, verb: str = "") -> str:
     details = f": {moved}, with {counted(effect['uris'], 'URI')}" if moved else ""
     until = f" until {format_time(args['until'])}" if op == "snooze" else ""
     of = f"{effect['changed']:,} of {counted(effect['matched'], 'queue')}{of_queues}"
-    done = f"{verb or ('was' if effect['changed'] == 1 else 'were')} {_DONE[op]}{until}{details}"
+    pace = ", ".join(f"{in_words(name)} {pace_in_words(name, args[name])}" for name in PACE if name in args)
+    done = f"{verb or ('was' if effect['changed'] == 1 else 'were')} {_DONE[op]}{until}{pace and f' ({pace})'}{details}"
     return f"{of} {done}{still_over(effect)}{_still_closed(effect)}"
 
 

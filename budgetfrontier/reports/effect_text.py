@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from budgetfrontier.core.effect_words import in_words
-from budgetfrontier.core.units import format_size, format_time, write_duration
+from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words
+from budgetfrontier.core.units import format_size, format_time
 
 _TIMES = ("wake_time", "block", "delayed", "rest", "closed_until", "until", "as_of")  # values that are epoch seconds
 _LISTED = 20  # items of a list that are shown themselves, unless they have parts of their own
@@ -14,12 +14,12 @@ _LISTED = 20  # items of a list that are shown themselves, unless they have part
 
 def as_told(name: str, value: object) -> str:
     """Return a value of this name as a text."""
+    if name in PACE and (value is None or isinstance(value, int | float)):
+        return pace_in_words(name, value)
     if value is None or isinstance(value, bool):
         return {None: "-", True: "yes", False: "no"}[value]
     if name in _TIMES and isinstance(value, int | float):
         return format_time(value) if value > 0 else "-"
-    if name == "interval" and isinstance(value, int | float):
-        return write_duration(value)
     if name == "command":
         return str(value).replace("_", "-")
     if isinstance(value, dict):

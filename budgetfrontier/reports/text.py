@@ -151,7 +151,7 @@ def _stats(report: Report) -> Iterator[str]:
     yield f" Future:        {totals.future}"
     yield f" Dead letters:  {totals.dead}"
     yield f"  Ever made:    {totals.buried}"
-    yield f"  Dropped:      {totals.dropped}"
+    yield f"  Dropped:      {totals.dropped} (prerequisites aside)"
     yield f" Deleted:       {totals.deleted}"
     yield f" Expired:       {totals.expired}"
     yield f" Robots denied: {totals.robots_denials}"

@@ -203,7 +203,7 @@ def test_what_was_set_is_undone_and_that_as_well() -> None:
         assert (record.interval, record.max_completed) == (5, 1)
         number = f.audit(limit=1)[0].id
         f.set_queue("a.test", interval=7)
-        with pytest.raises(FrontierError, match="its interval is 7, and was 5"):
+        with pytest.raises(FrontierError, match="its interval is 7s, and was 5s"):
             f.undo(number)
         f.check()
 

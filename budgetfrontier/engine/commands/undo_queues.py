@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.effect_words import in_words
+from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import queue_commands
@@ -54,8 +54,8 @@ def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> l
         return [] if same else [f"it is {_state(found)}, and was {_state(after)}"]
     if command in PACING:
         return [
-            f"its {in_words(name)} is {_shown(found[name])}, and was {_shown(after[name])}"
-            for name in ("interval", "max_completed")
+            f"its {in_words(name)} is {_shown(name, found[name])}, and was {_shown(name, after[name])}"
+            for name in PACE
             if found[name] != after[name]
         ]
     differences = []
@@ -78,8 +78,8 @@ def _state(look: dict[str, Any]) -> str:
     return f"{look['state']} by an operator" if look["by_name"] else str(look["state"])
 
 
-def _shown(value: float | None) -> str:
-    return "that of the settings" if value is None else f"{value:g}"
+def _shown(name: str, value: float | None) -> str:
+    return "that of the settings" if value is None else pace_in_words(name, value)
 
 
 def _until(when: float) -> str:

@@ -6,8 +6,8 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.core.effect_words import in_words
-from budgetfrontier.core.units import format_time, write_duration
+from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words
+from budgetfrontier.core.units import format_time
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say, tell_end
 
@@ -43,9 +43,9 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
     if op == "set_queue":
         before, after = effect["before"], effect["after"]
         told = (
-            f"{in_words(name)} {_own(name, before[name])} -> {_own(name, after[name])}"
+            f"{in_words(name)} {pace_in_words(name, before[name])} -> {pace_in_words(name, after[name])}"
             for name in details
-            if name in ("interval", "max_completed")
+            if name in PACE
         )
         say(f"{key}: {'; '.join(told)}")
         return
@@ -56,12 +56,6 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
         note("that time is past, so that it changes nothing; `budgetfrontier wake` ends a wait")
     elif op == "snooze" and (longer := waits_longer(details, effect)):
         note(f"{longer}: a snooze shortens no wait; `budgetfrontier wake` ends it, and then it may be snoozed for less")
-
-
-def _own(name: str, value: float | None) -> str:
-    if value is None:
-        return "of the settings"
-    return write_duration(value) if name == "interval" else f"{value:,.0f}"
 
 
 def tell_deletion(effect: dict[str, Any]) -> None:
@@ -109,9 +103,10 @@ def note_disk(effect: dict[str, Any]) -> None:
 def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
     """Print the effect of an undo of the command of an audit entry."""
     from budgetfrontier.reports.audit_sentences import undone
+    from budgetfrontier.reports.effect_text import as_told
     from budgetfrontier.reports.format import clean
 
-    say(clean(f"undone {name}, {effect['command']}: {undone(effect)}"))
+    say(clean(f"undone {name}, {as_told('command', effect['command'])}: {undone(effect)}"))
     _tell_left(effect)
     note_disk(effect)
     common.warn(map(clean, effect.get("warnings", ())))

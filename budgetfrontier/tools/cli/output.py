@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.core.units import format_time, write_duration
+from budgetfrontier.core.effect_words import PACE, pace_in_words
+from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import ROW_FIELDS
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say
@@ -85,10 +86,8 @@ def write_queue(
             if name == "wake_time" and value <= time.time():
                 value = 0.0  # it waits for nothing
             shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value
-            if name == "interval":
-                shown = "of the settings" if value is None else write_duration(value)
-            elif name == "max_completed":
-                shown = value or "none"
+            if name in PACE:
+                shown = pace_in_words(name, value)
             text = "-" if shown is None else clean(str(shown)) or "-"
             print(f"{name + ':':25} {text if layout.width is None else shortened(text, layout.width - 26)}")
         if pending:

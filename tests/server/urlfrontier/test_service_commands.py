@@ -47,7 +47,7 @@ def test_an_operator_sets_the_interval_and_the_limit_of_a_queue(tmp_path: Path) 
     with serving(tmp_path / "jobs") as client:
         client.put(*[discovered(f"http://a.test/{n}") for n in range(9)])
         done = command("set-queue", job, "a.test", "--interval", "0", "--limit", "2", "--reason", "a favour")
-        assert done.stdout == "a.test: interval of the settings -> 0s; limit of completed URLs 0 -> 2\n", done.stderr
+        assert done.stdout == "a.test: interval of the settings -> 0s; limit of completed URLs none -> 2\n", done.stderr
         assert len(client.get(max_urls_per_queue=1)) == len(client.get(max_urls_per_queue=2)) == 1
         client.put(known("http://a.test/0"), known("http://a.test/1"))
         assert client.get() == []

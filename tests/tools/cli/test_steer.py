@@ -1071,3 +1071,20 @@ def test_a_crawl_that_goes_on_with_little_room_is_said_to_be_paused_again(
     answer = cli(op, tmp_path, *options)
     assert answer.code == 0 and "PAUSED -> RUNNING" in answer.out
     assert ("the guard pauses it again at its next look" in answer.err) is for_disk
+
+
+def test_the_pace_of_queues_has_units_wherever_it_is_told(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"keep_urls": True}})) as f:
+        f.schedule_many(pages("ab", 2))
+    told = "2 of 2 queues would be given another pace (interval 1h, limit of completed URLs 1,500): 2 INACTIVE"
+    given = ("set-queue", tmp_path, "--match", "*", "--interval", "1h", "--limit", "1500")
+    assert told in cli(*given, "--dry-run").out
+    assert told.replace("would be", "were") in cli(*given).out
+    assert told.replace("would be", "were") in cli("audit", tmp_path).out
+    many = newest(tmp_path).id
+    assert "a.test: interval 1h -> 2h" in cli("set-queue", tmp_path, "a.test", "--interval", "2h").out
+    assert "left: a.test: its interval is 2h, and was 1h" in cli("undo", tmp_path, many, "--dry-run").err
+    assert f"undone {many}, set-queue: restored 1 queue" in cli("undo", tmp_path, many).out
+    cli("set-queue", tmp_path, "b.test", "--interval", "1h")
+    would = cli("undo", tmp_path, newest(tmp_path).id, "--dry-run").out
+    assert "interval: 1h -> of the settings\n" in would
