@@ -283,6 +283,28 @@ def test_changes_that_are_missing_are_noticed(tmp_path: Path) -> None:
         assert len(rows_of(copy, keys.QUEUES)) == 1
 
 
+def test_a_wrong_number_of_changes_is_noticed_wherever_it_is(tmp_path: Path) -> None:
+    """All copies would lack changes, or seem to, if an owner numbered its own after it."""
+    with both(tmp_path) as (env, recorder, copy):
+        queue(env, 1, 1)
+        first = recorder.take()
+        assert first is not None
+        table_changes.apply(copy, first)
+        queue(env, 1, 2)
+        for one in recorder._txn, copy.txn:
+            table = (copy if one is copy.txn else env).db[keys.META]
+            value: Any = one.get(meta.CHANGES, db=table)
+            for bit in range(8 * len(value)):
+                other = bytearray(value)
+                other[bit // 8] ^= 1 << bit % 8
+                one.put(meta.CHANGES, bytes(other), db=table)
+                with pytest.raises(CorruptFrontier, match="number of changes cannot be read"):
+                    recorder.take() if one is recorder._txn else table_changes.apply(copy, first)
+            one.put(meta.CHANGES, value, db=table)
+        second = recorder.take()
+        assert second is not None and table_changes.apply(copy, second) == 1
+
+
 def test_the_places_of_tables_are_those_of_the_format() -> None:
     """Other places, or a table between two others, would be another format: new ones come last."""
     assert FORMAT == 1
