@@ -20,6 +20,8 @@ POLICY = "policy: "
 DISK = "disk: "
 """The beginning of the reason of a crawl's pause by `guards.min_free`."""
 
+NOTHING_MORE = "the crawl was terminated, for good: nothing more is fetched, whatever this changes"
+
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:
     """Return whether nothing is queued, out, or scheduled for later, except for RETIRED and INELIGIBLE queues."""
@@ -66,7 +68,7 @@ def end_sentence(totals: Summary, held_back: int, later: int, *, until: float | 
     `until` a time, None: for good. A crawl that was terminated crawls nothing whatever a command does.
     """
     if totals.state is CrawlState.TERMINATED:
-        return "the crawl was terminated, for good: nothing more is fetched, whatever this changes"
+        return NOTHING_MORE
     over = totals.state is CrawlState.FINISHED or totals.pause_reason == FINISH
     if over or not held_back + later or held_back < totals.queued or later < totals.future:
         return ""

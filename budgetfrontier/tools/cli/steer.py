@@ -231,6 +231,7 @@ def delete(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if applied.entry is not None:
         effects.tell_deletion(applied.entry.effect)
         _note_no_queue(args, operator, applied.entry.effect)
+        _note_terminated(operator)
         for_good.note_kept(operator, applied.entry)
     return code
 
@@ -286,6 +287,7 @@ def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
             adjustments.note_no_match(match)
         named = {"id": applied.entry.id} if op == "adjust" else {}
         adjustments.print_effect(args, match, details, named | effect | output.missing_partitions(operator))
+        _note_terminated(operator)
     elif args.format == common.JSON:
         adjustments.print_json(args, details, output.missing_partitions(operator))
     return code
@@ -327,7 +329,7 @@ def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
     applied, code = give(args, operator, "undo", details)
     if applied.entry is not None:
         effects.tell_undo(args.entry, applied.entry.effect)
-        _note_finish(operator)
+        _note_end(operator)
         for_good.note_kept(operator, applied.entry)
     return code
 
@@ -368,7 +370,7 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     if applied.entry is not None:
         effects.tell_queues(op, args, details, applied.entry.effect)
         name_arguments.note_unknown(operator, details.get("match"))
-        _note_finish(operator)
+        _note_end(operator)
         if op == "wake":
             _note_closed(operator, args.key)
         for_good.note_kept(operator, applied.entry)
@@ -388,12 +390,21 @@ def _note_closed(operator: CrawlOperator, key: str | None) -> None:
         note(text)
 
 
-def _note_finish(operator: CrawlOperator) -> None:
-    """Print that a crawl is paused at its finish, as it may be by a command on its queues."""
+def _note_end(operator: CrawlOperator) -> None:
+    """Print that a job is paused at its finish, as it may be by a command on its queues, or that it was terminated."""
     from budgetfrontier.rules.crawl_states import FINISH
 
+    _note_terminated(operator)
     if operator.path is not None and operator.head().pause_reason == FINISH:
         note("the crawl is paused at its finish, and `crawl` ends then; `budgetfrontier report` says how to go on")
+
+
+def _note_terminated(operator: CrawlOperator) -> None:
+    """Print that a command on a job that was terminated lets nothing be fetched."""
+    from budgetfrontier.rules.crawl_states import NOTHING_MORE
+
+    if operator.path is not None and operator.head().state == CrawlState.TERMINATED:
+        note(NOTHING_MORE)
 
 
 def _pace(args: argparse.Namespace) -> dict[str, Any]:

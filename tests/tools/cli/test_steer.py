@@ -1017,7 +1017,7 @@ def test_a_dry_run_says_that_nothing_is_left_to_crawl(tmp_path: Path, cli: Cli) 
         ("delete", ["--queue", "*"]),
     ],
 )
-def test_a_dry_run_on_a_terminated_crawl_says_that_nothing_is_fetched(
+def test_a_command_on_a_terminated_crawl_and_its_dry_run_say_that_nothing_is_fetched(
     tmp_path: Path, cli: Cli, command: str, words: list[str]
 ) -> None:
     with Frontier.open(tmp_path / "frontier") as frontier:
@@ -1026,6 +1026,9 @@ def test_a_dry_run_on_a_terminated_crawl_says_that_nothing_is_fetched(
     answer = cli(command, tmp_path, *words, "--dry-run")
     assert answer.code == 0
     assert "the crawl was terminated, for good: nothing more is fetched, whatever this changes\n" in answer.out
+    told = cli(command, tmp_path, *words, "--reason", "all the same")
+    assert told.code == 0
+    assert told.err.count("the crawl was terminated, for good: nothing more is fetched, whatever this changes\n") == 1
 
 
 @pytest.mark.parametrize("everywhere", [True, False])
