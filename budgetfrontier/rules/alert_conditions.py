@@ -297,7 +297,7 @@ def _disk_full_within(
 def _dead_letters(limit: int | None, samples: Sequence[CrawlSample], *, raised: bool) -> _FoundCondition | None:
     if limit is None or not samples:
         return None
-    since = [one for one in samples if samples[-1].time - one.time <= HOUR * _MORE_ROOM]
+    since = [one for one in samples if samples[-1].time - one.time <= HOUR]
     new = samples[-1].dead - min(one.dead for one in since)  # those replayed or dropped meanwhile are none now
     if new < limit * (_LESS if raised else 1):
         return None

@@ -108,7 +108,7 @@ def test_alerts_and_simulations_of_partitions_have_pages(tmp_path: Path, console
 
     async def watched(do: Do, operator: CrawlOwners) -> None:
         _, text, _ = await do("/alerts")
-        assert "nobody has watched this crawl yet" in text and f"--state {state}" in text and "Told: chat." in text
+        assert "nobody has watched this crawl yet" in text and f"--state {state}" in text and "Sinks: chat." in text
         about = RaisedAlert(level="bad", text="1 partition does not answer.", since=time.time() - 60)
         found = AlertState(looked=time.time(), raised={"unanswered": about})
         state.write_bytes(msgspec.json.encode(found))

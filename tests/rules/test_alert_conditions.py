@@ -167,6 +167,7 @@ def test_dead_letters_that_surge() -> None:
     assert held(settings, files, at(-3600, dead=50)) == ["dead_letters"]
     assert held(settings, observed(dead=9), at(-3600, dead=0), at(-60, dead=300), before=("dead_letters",)) == []
     assert held(settings, observed(dead=110), at(-3600, dead=300), at(-60, dead=10)) == ["dead_letters"], "replayed"
+    assert held(settings, observed(dead=300), at(-3601, dead=200), at(-3540, dead=250)) == [], "not within an hour"
 
 
 def test_a_queue_that_takes_the_most() -> None:

@@ -63,7 +63,7 @@ _LONGEST_WAIT = FIRST_WAIT * 2**TRIES  # one that is due later than in so long i
 _TOP_EVERY = 300.0  # seconds between two readings of the busiest queues
 _SUSPECTS_EVERY = 900.0  # and of those that look like traps: seconds of processor time with a million queues
 _MOST_SUSPECTS = 20
-_PAST_EVERY, _PARTS = 300.0, 12  # seconds between the samples of the hour before a first look, and their number
+_PAST_EVERY, _PARTS = 60.0, 60  # seconds between the samples of the hour before a first look, and their number
 
 
 class WatchedCrawl(NamedTuple):
