@@ -19,6 +19,8 @@ MANY_URIS, BRIEF_URIS = 1000, 20
 
 _BY_SETTINGS = {"label", "sheet", "group"}  # kinds of patterns that a queue may match without it being known here
 _OF_URIS = {"delete", "drop", "forget", "replay"}  # commands whose patterns are of URIs, which are gone
+_COUNTED = {"delete": "deleted", "drop": "dropped", "forget": "forgotten", "replay": "replayed"}
+"""The counts in the effects of commands that have changed nothing if these are 0."""
 _OF_NO_QUEUE = PAUSING | {"terminate", "drop", "discard"}
 
 Covers = Callable[[AuditEntry], str | None]
@@ -28,7 +30,7 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
     """Return a function for the relation of an entry to a queue: "named", "yes", "partly", "perhaps", or None: not.
 
     "yes" and "partly" are of patterns: all or some of the queue's first URIs match. "perhaps": the queue is empty, or
-    an opening brought other settings.
+    an opening brought other settings. A command that has selected nothing, or changed nothing of it, concerns no queue.
     """
     queue = view.find_queue(key)
     held = [] if queue is None else [(item.uri.url, item.uri.source) for item in view.pending(queue, looked_at)]
@@ -55,6 +57,8 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
     def covers(entry: AuditEntry) -> str | None:
         """Return how an entry concerns the queue: by its pattern, its queue, or its possible changes."""
         effect = entry.effect
+        if _changed_nothing(entry):
+            return None
         if entry.command == "undo" and "inverse" not in effect and "queue" not in effect:
             undone = view.audit_entry(int(entry.args["id"]))  # it is of the same queues
             return None if undone is None or entry.error else covers(undone)
@@ -85,6 +89,12 @@ def coverage(view: View, key: str, *, looked_at: int = MANY_URIS) -> Covers:
         return "perhaps" if settings else None
 
     return covers
+
+
+def _changed_nothing(entry: AuditEntry) -> bool:
+    """Return whether a command on what it has selected, if there was something, has left all as it was."""
+    count = _COUNTED.get(entry.command, "changed" if "states" in entry.effect else "")
+    return bool(entry.effect.get(count, 1) == 0)
 
 
 def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier import Frontier, Outcome, Reader, Settings
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports.audit_filter import coverage, deleted_queues, touches
 from budgetfrontier.settings.matching import Match, parse_match
@@ -130,3 +130,27 @@ def test_a_deletion_by_key_concerns_no_other_queue(
     with Reader(tmp_path / "frontier") as reader, reader.view() as view:
         entry = next(view.newest_commands())
         assert [coverage(view, key)(entry) for key in ("a.test", "b.test")] == told
+
+
+@pytest.mark.parametrize(("command", "arguments", "concerns"), [
+    ("drop", {"ids": None, "why": "*refused*"}, False),
+    ("replay", {"ids": None, "why": "*refused*"}, False),
+    ("delete", {"queue": None, "pattern": "nothing"}, False),
+    ("forget", {"match": "host:none.test"}, False),
+    ("retire", {"match": "*", "states": ["RETIRED"]}, False),
+    ("retire", {"match": "*"}, True),
+    ("delete", {"queue": None, "pattern": "a[.]test"}, True),
+    ("drop", {"ids": None}, True),
+    ("adjust", {"match": "*", "set": {"queue_total_budget": -1}}, True),  # queues that come later get it
+])  # fmt: skip
+def test_a_command_that_has_changed_nothing_concerns_no_queue(
+    tmp_path: Path, command: str, arguments: dict[str, object], concerns: bool
+) -> None:
+    with Frontier.open(tmp_path, Settings.from_dict({"frontier": {"keep_urls": True}})) as frontier:
+        frontier.schedule_many(f"http://a.test/{n}" for n in range(3))
+        frontier.finish(frontier.lease(1)[0], Outcome.DEAD, reason="gone")
+        entry = frontier.internals.apply(Command(command, arguments, "", ""))
+        assert entry.error is None
+    with Reader(tmp_path) as reader, reader.view() as view:
+        (entry,) = view.newest_commands()
+        assert (coverage(view, "a.test")(entry) is not None) is concerns

@@ -90,10 +90,12 @@ def test_the_history_of_a_queue_has_what_was_done_to_its_dead_letters(job: Path)
     with Frontier.open(job / "frontier") as frontier:
         (letter,) = frontier.dead_letters()
         frontier.drop_dead_letters([letter.id], reason="of no use", who="bob")
-        frontier.delete(queue="d*.test", pattern="nothing", reason="a glob", who="bob")
+        frontier.schedule(f"http://{letter.queue}/more")
+        frontier.delete(queue="d*.test", pattern="nothing", reason="in vain", who="bob")
+        frontier.delete(queue="d*.test", pattern="more", reason="a glob", who="bob")
     history = get(job, f"/queue/{letter.queue}")[1].partition("History")[2]
     assert "Dropped 1 dead letter" in history and "of no use" in history and "<td>named</td>" in history
-    assert "a glob" in history
+    assert "a glob" in history and "in vain" not in history
     assert "of no use" not in get(job, "/queue/named.test")[1].partition("History")[2]
 
 
