@@ -123,11 +123,15 @@ class ConsoleJob:
         return OverTimeOfJob(lambda since, now: self.look(lambda operator: operator.series(since, now)))
 
     def forecasts(self, totals: Summary, scanned: Scanned | None) -> list[Forecast]:
-        """Return when each bound would end the crawl, with the holdings of the queues as of a scan."""
+        """Return when each bound would end the crawl, with the holdings of the queues as of a scan.
+
+        After a change of settings, those of a scan before it do not count: budgets are not known then.
+        """
         (rows,), now = self.over_time.series()
         with self.view() as view:
             limits = over_time.limits_left(view, self.path, now)
-        holds = scanned.scan.held if scanned else None
+            revision = view.counters().settings_revision
+        holds = scanned.scan.held if scanned and scanned.scan.revision == revision else None
         return over_time.forecast_rows(over_time.between(rows), totals, holds, limits, now=now)
 
     def from_command(self, command: str, *words: str) -> MadeAnswer:

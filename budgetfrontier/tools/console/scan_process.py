@@ -57,6 +57,8 @@ class Scan(msgspec.Struct):
     """The answers of all queues: for each of `status_tables.CHOICES` those with most of it."""
     suspects: list[Suspect] = []
     """The queues that look like traps, of TRAPS_READ."""
+    revision: int = 0
+    """The revision of the settings that were in force."""
 
 
 class ScanLine(msgspec.Struct, omit_defaults=True):
@@ -79,7 +81,7 @@ def main(frontier: str, fd: int) -> None:
 def _scan(frontier: str, fd: int) -> Scan:
     started, overview, holdings = time.monotonic(), Overview(LISTED), Holdings()
     with open(fd, "wb") as file:
-        total = 1
+        total, revision = 1, 0
 
         def note(passed: int) -> None:
             _say(ScanLine(done=min(passed / total, 1.0) / 2))
@@ -88,8 +90,8 @@ def _scan(frontier: str, fd: int) -> Scan:
         with Reader(frontier) as reader:
 
             def passing(view: View, queues: Iterator[QueueRecord]) -> Iterator[QueueRecord]:
-                nonlocal total
-                total = view.counters().queues or 1
+                nonlocal total, revision
+                total, revision = view.counters().queues or 1, view.counters().settings_revision
                 return columns.through(holdings.through(queues, terms_of(view), group_listing.terms_of(view)))
 
             head = overview.read(reader, passing)
@@ -102,7 +104,7 @@ def _scan(frontier: str, fd: int) -> Scan:
     waiting = overview.inactive_by_precedence()
     return Scan(
         head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.groups, quotas,
-        answers, traps,
+        answers, traps, revision,
     )  # fmt: skip
 
 

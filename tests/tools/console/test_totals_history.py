@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -65,6 +67,29 @@ def test_rates_of_a_part_of_the_time_are_said_to_be_of_that_part(tmp_path: Path,
     _, text = get(tmp_path, "/?span=1h")
     assert ("an hour, in the 20m that it ran in the last hour" in text) is partly
     assert ("an hour, in the last hour" in text) is not partly
+
+
+def test_budgets_as_of_a_scan_before_a_change_of_settings_are_not_forecast(tmp_path: Path) -> None:
+    an_hour(tmp_path, make_settings(queue_total_budget=60))
+
+    async def shown(client: Client, console: Console) -> tuple[str, str]:
+        answer = await client.get(f"/api/v1/jobs/{console.jobs[0].slug}/forecast")
+        return await (await client.get("/")).text(), await answer.text()
+
+    async def act(client: Client, console: Console) -> list[tuple[str, str]]:
+        await console.jobs[0].scans.run()
+        before = await shown(client, console)
+        words = ("-m", "budgetfrontier", "adjust", str(tmp_path), "--total-budget", "500")
+        process = await asyncio.create_subprocess_exec(sys.executable, *words)
+        assert await process.wait() == 0
+        changed = await shown(client, console)
+        await console.jobs[0].scans.run()
+        return [before, changed, await shown(client, console)]
+
+    for (page, body), is_known in zip(visit(tmp_path, act), (True, False, True), strict=True):
+        assert ("budgets and politeness as of" in page) is is_known
+        assert ("is not known before its queues are scanned" in page) is not is_known
+        assert ('"bound":"budgets"' in body, '"as_of":null' in body) == (is_known, not is_known)
 
 
 def test_a_new_frontier_has_no_curves(tmp_path: Path) -> None:

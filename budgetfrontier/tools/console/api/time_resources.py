@@ -11,7 +11,7 @@ from budgetfrontier.core.model import Run
 from budgetfrontier.core.units import counted
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.crawl_comparison import Comparison, NoSuchRun, compared_runs
-from budgetfrontier.rules.forecasts import Forecast
+from budgetfrontier.rules.forecasts import QUEUES, Forecast
 from budgetfrontier.rules.rates import FIGURES, Rate
 from budgetfrontier.rules.verdict import standstill
 from budgetfrontier.tools.console import forms
@@ -154,7 +154,7 @@ def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[Forecast]:
     still = standstill(job.look(lambda operator: operator.head().standing))
     return Listing(
         rows=over_time.compared(found),
-        as_of=scanned.when if scanned else None,
+        as_of=scanned.when if scanned and all(one.bound != QUEUES for one in found) else None,
         note=over_time.forecast_sentence(found, standstill=still),
     )
 
