@@ -66,12 +66,16 @@ def test_a_frontier_that_keeps_its_urls_is_asked(cli: Cli, tmp_path: Path) -> No
         for lease in f.lease(1):
             f.finish(lease)
     assert cli("forget", job, "--match", "a.*", "--dry-run").out == "would forget 1 URL, and not 2 that wait\n"
-    assert cli("forget", job, "--match", "b.*", "--dry-run").err.startswith("b.* matches no URL that is kept\n")
+    unknown = "b.* matches no URL that is kept; give deleted ones by name, for they may be known all the same\n"
+    assert cli("forget", job, "--match", "b.*", "--dry-run").err.startswith(unknown)
     assert cli("forget", job, "--match", "queue:a.test").out == "forgot 1 URL, and not 2 that wait\n"
     assert (
         cli("forget", job, "http://a.test/0", "http://a.test/1").out
         == "forgot 0 URLs, and not 1 that wait; 1 was not known\n"
     )
+    assert cli("delete", job, "--match", "*", "--for-good").code == 0
+    assert "give deleted ones by name" in cli("forget", job, "--match", "a.*").err
+    assert cli("forget", job, "http://a.test/2").out == "forgot 1 URL\n"
 
 
 def test_one_command_has_one_entry_however_many_urls_its_log_has(
