@@ -30,7 +30,9 @@ class Host(NamedTuple):
     """
 
     pages: float
-    """How many; inf: a calendar, in which each page has links to the next ones."""
+    """How many; inf: a trap, in which each page has links to two further ones, or to those that are next (`ahead`)."""
+    ahead: int = 0
+    """Each page links to so many next ones and to none besides: 2 in a calendar, 1 in a chain of redirects."""
     others: int = 4
     menu: int = 4
     outward: float = 0.0
@@ -58,7 +60,7 @@ class Web(NamedTuple):
 
 
 def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
-    """Return twelve webs of different shapes; `scale` is of the number of their hosts, and `seed` draws others."""
+    """Return fourteen webs of different shapes; `scale` is of the number of their hosts, and `seed` draws others."""
     random = Random(seed)
 
     def many(number: float) -> range:
@@ -81,6 +83,10 @@ def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
         )
 
     rotation = {"balance_replenish_amount": 100}
+
+    def with_trap(ahead: int) -> list[Host]:
+        return [Host(inf, ahead=ahead, errors=0.0) if n % 20 == 0 else Host(400) for n in many(60)]
+
     linked = [Host(power(100, 1500), outward=0.1) for _ in many(100)]
     found = [
         Web("equal hosts", [Host(400) for _ in many(60)], rotation),
@@ -115,6 +121,8 @@ def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
         ),
         Web("archives without menus", [Host(power(100, 2000), others=0, menu=0) for _ in many(80)], rotation),
         Web("a bit of all", [mixed() for _ in many(120)], rotation | {"queue_total_budget": 1000}),
+        Web("calendars without end", with_trap(2), rotation | {"queue_total_budget": 1500}),
+        Web("redirects without end", with_trap(1), rotation | {"queue_total_budget": 1500}),
     ]
     return [web._replace(seed=seed) for web in found]
 
@@ -190,6 +198,9 @@ class Crawl:
 
     def _links(self, drawn: Random, number: int, page: int, host: Host) -> Iterator[str]:
         pages = host.pages
+        if host.ahead:
+            yield from (url(number, page + 1 + child) for child in range(host.ahead))
+            return
         if pages == inf:
             yield from (url(number, 2 * page + 1 + child) for child in range(2))
         else:

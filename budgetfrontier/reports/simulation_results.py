@@ -40,7 +40,8 @@ def table(found: Sequence[Simulated]) -> list[list[str]]:
     rows.append(["ended by", *(one.ended_by for one in found)])
     rows += [[name, *(f"{getattr(one, field):,}" for one in found)] for field, name in _COUNTS]
     rows.append(["downloaded", *(format_size(one.size) for one in found)])
-    rows.append(["drawn from few fetches", *(percent(_unsure(one)) for one in found)])
+    rows.append(["drawn from few fetches", *(percent(_share(one, one.unsure)) for one in found)])
+    rows.append(["no end in sight", *(percent(_share(one, one.endless)) for one in found)])
     return rows
 
 
@@ -54,8 +55,8 @@ def _range(first: str, last: str) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _unsure(one: Simulated) -> float:
-    return one.unsure / (one.fetches or 1)
+def _share(one: Simulated, fetches: int) -> float:
+    return fetches / (one.fetches or 1)
 
 
 def doubts(found: Sequence[Simulated]) -> list[str]:
@@ -69,8 +70,13 @@ def doubts(found: Sequence[Simulated]) -> list[str]:
             sentences.append(f"{whose}, the {len(one.draws)} draws end after {_ends(one)}: {_by_chance(one)}.")
         if one.unsure:
             sentences.append(
-                f"{whose}, {percent(_unsure(one))} of the fetches are of hosts of which fewer than {FEW} attempts had "
-                "ended before: of these, little is known."
+                f"{whose}, {percent(_share(one, one.unsure))} of the fetches are of hosts of which fewer than {FEW} "
+                "attempts had ended before: of these, little is known."
+            )
+        if one.endless:
+            sentences.append(
+                f"{whose}, {percent(_share(one, one.endless))} of the fetches are of hosts with no end in sight: their "
+                "pages are drawn to lead on as they do now; when that stops, nobody can tell."
             )
         if one.most_after < _HANGS * one.seconds:
             sentences.append(

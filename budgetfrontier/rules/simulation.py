@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import exp, expm1, inf, lgamma, log
+from math import exp, expm1, inf, lgamma, log, sqrt
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -29,6 +29,7 @@ _UNUSUAL = 4.0  # times as long as usual is a rest that is not by chance
 _FIRSTS_DIFFER = 0.04  # the variance of the logarithm of the shares of new links on the first pages of hosts
 _DOWN = 0.5  # the strength of the mean of all hosts, for one that has never answered
 _STRENGTHS = [float(FEW) * 2**n for n in range(-4, 11)]
+_STEADY = 0.95  # new URIs a page, of a host that supplies its queue: running means are rounded, and reach 1 but nearly
 _MOST = 50.0  # exponents from which on nothing is left
 
 
@@ -85,6 +86,8 @@ class Simulated(msgspec.Struct, kw_only=True):
     """Attempts that have ended."""
     unsure: int
     """The number of them that were drawn for hosts with fewer than FEW finished fetches."""
+    endless: int = 0
+    """The number of them that were drawn for hosts with no end in sight (`Behaviour.endless`)."""
     succeeded: int
     failed: int
     """Dead letters included."""
@@ -142,8 +145,8 @@ def together(parts: Sequence[Simulated]) -> Simulated:
 
 
 _SUMMED = (
-    "fetches", "unsure", "succeeded", "failed", "disregarded", "spent", "discovered", "size", "queued", "retired",
-    "stranded", "starved",
+    "fetches", "unsure", "endless", "succeeded", "failed", "disregarded", "spent", "discovered", "size", "queued",
+    "retired", "stranded", "starved",
 )  # fmt: skip
 
 
@@ -166,6 +169,10 @@ class Behaviour(msgspec.Struct, gc=False):
     """Whether it has ever answered, or nothing is known of it."""
     ends: int = 0
     """The number of ends of fetches that all of this comes from."""
+    endless: bool = False
+    """Whether no end is in sight: it is steady, or a page would still lead to a new URI after as many fetches again."""
+    steady: bool = False
+    """Whether pages lead to as many new URIs each, not so only in the mean (`is_steady`)."""
 
 
 class Retries(NamedTuple):
@@ -334,23 +341,37 @@ def _tried(seen: QueueHistory, failing: float) -> float:
     return seen.success + failing + seen.failure + seen.disregarded
 
 
-def behaviour(seen: QueueHistory | None, found: float, means: Means) -> Behaviour:
+def is_steady(seen: QueueHistory, waiting: int) -> bool:
+    """Return whether a host supplies its queue evenly: a chain of redirects, or a calendar of links to the next pages.
+
+    Few of its URIs wait after many fetches, and pages lead to a new one each, as far as the last RECENT tell: there are
+    twice as many at least, so that these are none on which a small host was found as a whole. If the numbers of new
+    URIs differed as by chance, about sqrt(pages) would wait, or none.
+    """
+    per_page = (seen.links or 0.0) * (seen.novel or 0.0)
+    return seen.success >= 2 * RECENT and per_page >= _STEADY and 0 < waiting <= sqrt(seen.success) / 2
+
+
+def behaviour(seen: QueueHistory | None, found: float, means: Means, waiting: int = 0) -> Behaviour:
     """Return what to draw for a host: its own means, and those of all hosts the more, the fewer of its fetches ended.
 
     The weight of a host's own mean of n ends is n / (n + k), the credibility of Bühlmann: k is `Means.strength` for
     outcomes, a half if it has never answered, FEW for links, and 1 for durations and sizes, in which hosts differ more
-    than the fetches of one.
+    than the fetches of one. A host that `is_steady`, with so many URIs `waiting`, is taken as it is, and to go on so.
     """
     mean = means.mean()
     if seen is None or not (ends := ends_of(seen)):
         return mean
     pages = seen.success
-    strength, failing = means.strength() if pages else _DOWN, means.retries.failing(seen)
+    steady, failing = is_steady(seen, waiting), means.retries.failing(seen)
+    strength, few = (0.0, 0) if steady else (means.strength() if pages else _DOWN, FEW)
     tried = _tried(seen, failing)
     own, rest = 1 / (tried + strength), strength / (tried + strength)
-    links = (pages * (seen.links or 0.0) + FEW * mean.links) / (pages + FEW)
+    links = (pages * (seen.links or 0.0) + few * mean.links) / (pages + few)
     found_out = growth(seen, found, means.first)
-    if found_out is None:
+    if steady:
+        new, fall = tried / pages / links, 0.0  # as many new URIs as leave its queue
+    elif found_out is None:
         new, fall = mean.new, mean.fall
     else:
         weight, of_all = 1 / found_out.variance, 1 / means.spread
@@ -367,6 +388,8 @@ def behaviour(seen: QueueHistory | None, found: float, means: Means) -> Behaviou
         fall,
         pages > 0,
         ends,
+        steady or links * new * exp(-min(fall * ends, _MOST)) >= 1.0,
+        steady,
     )
 
 

@@ -18,20 +18,20 @@ def simulated(*draws: tuple[float, int], **values: Any) -> Simulated:
 
 
 def test_the_table_has_a_column_for_each_and_the_range_of_the_draws() -> None:
-    rows = table([simulated((3600, 10), (7200, 12)), simulated((3600, 10), (3600, 10), unsure=5)])
+    rows = table([simulated((3600, 10), (7200, 12)), simulated((3600, 10), (3600, 10), unsure=5, endless=1)])
     assert rows[:4] == [
         ["", "today's settings", "proposed"],
         ["ends after", "1h", "1h"],
         ["ends of 2 draws", "1h to 2h", "1h"],
         ["fetches of 2 draws", "10 to 12", "10"],
     ]
-    assert rows[-1] == ["drawn from few fetches", "0%", "50%"]
+    assert rows[-2:] == [["drawn from few fetches", "0%", "50%"], ["no end in sight", "0%", "10%"]]
     assert not any("draws" in row[0] for row in table([simulated((3600, 10))]))
 
 
 def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None:
     plain = simulated((3600, 10), (7200, 12))
-    unsure = simulated((36_000, 10), unsure=5, most_after=600.0, elsewhere=0.25)
+    unsure = simulated((36_000, 10), unsure=5, endless=4, most_after=600.0, elsewhere=0.25)
     first, *others = doubts([plain, unsure])
     assert first == (
         "With today's settings, the 2 draws end after 1h to 2h: the last takes 2.0 times as long as the first, by "
@@ -43,6 +43,7 @@ def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None
     assert [one.partition(", ")[2].partition(":")[0] for one in others] == [
         "it was simulated once",
         "50% of the fetches are of hosts of which fewer than 10 attempts had ended before",
+        "40% of the fetches are of hosts with no end in sight",
         "99% of the fetches have ended after 10m",
     ]
     assert all(one.startswith("As proposed, ") for one in others)

@@ -18,6 +18,7 @@ from budgetfrontier.rules.simulation import (
     behaviour,
     crawl_delay,
     growth,
+    is_steady,
     middle,
 )
 from budgetfrontier.settings import Settings
@@ -74,6 +75,47 @@ def test_a_share_that_has_not_fallen_does_not_fall() -> None:
     assert grows is not None
     assert grows.fall * 1000 < 0.3
     assert behaviour(endless, 2000, means_of((endless, 2000))).new == pytest.approx(0.2, rel=0.2)
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 5])
+def test_a_host_that_supplies_its_queue_evenly_goes_on_so_whatever_others_do(ahead: int) -> None:
+    trap = history(400, links=float(ahead), novel=1 / ahead)
+    means = means_of((trap, 400), *((history(100, failure=5, links=1.0, novel=0.2), 60) for _ in range(20)))
+    assert is_steady(trap, ahead)
+    drawn = behaviour(trap, 400, means, ahead)
+    assert drawn.links * drawn.new == pytest.approx(1.0)
+    assert (drawn.success, drawn.failure, drawn.fall, drawn.endless) == (1.0, 0.0, 0.0, True)
+    lossy = history(400, failure=100, links=3.0, novel=0.42)
+    drawn = behaviour(lossy, 500, means, 4)
+    assert drawn.success * drawn.links * drawn.new == pytest.approx(1.0)  # as many as leave its queue
+
+
+@pytest.mark.parametrize(
+    ("seen", "waiting"),
+    [
+        (history(400, links=9.0, novel=0.09), 3),  # at the end of a site
+        (history(400, links=2.0, novel=0.5), 0),  # it has run dry
+        (history(400, links=2.0, novel=0.5), 90),  # much waits: it need not go on
+        (history(100, links=2.0, novel=0.5), 2),  # a site of a hundred pages looks so at its end
+        (history(400, links=0.0, novel=0.0), 2),
+        (history(), 2),
+    ],
+)
+def test_a_host_that_may_run_dry_is_not_steady(seen: QueueHistory, waiting: int) -> None:
+    assert not is_steady(seen, waiting)
+
+
+def test_a_site_is_not_steady_at_its_end_whatever_its_size() -> None:
+    for pages in (130, 200, 400, 1000):
+        seen, found, _ = linked_at_random(pages, 6, pages - 3)
+        assert not is_steady(seen, max(found - pages + 3, 1))
+
+
+def test_a_host_is_endless_if_as_many_pages_again_would_still_lead_on() -> None:
+    endless, ending = history(1000, links=10.0, novel=0.2), history(1000, links=10.0, novel=0.02)
+    assert behaviour(endless, 2000, means_of((endless, 2000))).endless
+    assert not behaviour(ending, 2000, means_of((ending, 2000))).endless
+    assert not means_of((endless, 2000)).mean().endless
 
 
 def test_a_host_without_anything_new_any_more_has_no_growth() -> None:

@@ -64,7 +64,7 @@ class _Host:
     """The draws for a queue."""
 
     __slots__ = (
-        *("answered", "crawl_delay", "drawn", "ends", "failure", "fall"),
+        *("answered", "crawl_delay", "drawn", "failure", "fall", "left"),
         *("links", "new", "other", "retry", "seconds", "size"),
     )
 
@@ -74,8 +74,9 @@ class _Host:
         self.failure = drawn.failure / last  # of the attempts that are no retry
         self.other = max(1.0 - drawn.success / last, self.failure)
         self.seconds = max(drawn.seconds, 1e-3)
-        self.links, self.size, self.ends = drawn.links, round(drawn.size), drawn.ends
+        self.links, self.size = drawn.links, round(drawn.size)
         self.new, self.fall = drawn.new, exp(-drawn.fall)
+        self.left = 0.5 if drawn.steady else None  # the part of a new URI that its next page adds to, without chance
         self.crawl_delay, self.answered, self.drawn = crawl_delay, answered, drawn
 
 
@@ -83,7 +84,7 @@ class Remembered:
     """The history of the queues of a frontier, as of now: a simulation changes these records."""
 
     def __init__(self, view: View, effective: Effective) -> None:
-        self._rows, self._found = bytearray(), array("d")
+        self._rows, self._found, self._waiting = bytearray(), array("d"), array("L")
         self._delays: dict[int, float] = {}
         self.elsewhere: float | None = None
         """The share of new URIs that were not on the host of their page; None if that is not known."""
@@ -96,6 +97,8 @@ class Remembered:
         base, trying, counters = effective.base, 0, view.counters()
         for queue in view.compact_queues():
             self._found.extend([0.0] * (queue.id + 1 - len(self._found)))
+            self._waiting.extend([0] * (queue.id + 1 - len(self._waiting)))
+            self._waiting[queue.id] = queue.queued
             trying += queue.queued > 0 and ended_in_error(queue)
             seen = self._seen(queue.id)
             if seen is not None and (delay := crawl_delay(queue, seen.seconds or 0.0, base)) is not None:
@@ -132,8 +135,9 @@ class Remembered:
 
     def host(self, queue_id: int) -> _Host:
         """Return what to draw for a queue."""
-        seen = self._seen(queue_id)
-        drawn = self.mean if seen is None else behaviour(seen, self._found[queue_id], self._means)
+        seen, drawn = self._seen(queue_id), self.mean
+        if seen is not None:
+            drawn = behaviour(seen, self._found[queue_id], self._means, self._waiting[queue_id])
         return _Host(drawn, self._delays.get(queue_id), self._answered.get(queue_id, 0.0))
 
 
@@ -164,7 +168,7 @@ class SimulatedCrawl:
         self._numbers = count(1)
         self._flying: dict[int, list[tuple[Lease, _Host, float]]] = {}
         self._ends: list[int] = []
-        self._out = self._fetches = self._unsure = 0
+        self._out = self._fetches = self._unsure = self._endless = 0
         self._course: list[tuple[int, float]] = []
         """The fetches at times: about each half percent more."""
         for match, settings in question.changes:
@@ -263,7 +267,8 @@ class SimulatedCrawl:
         self._out -= len(ended)
         self._fetches += len(ended)
         for lease, host, seconds in ended:
-            self._unsure += host.ends < FEW
+            self._unsure += host.drawn.ends < FEW
+            self._endless += host.drawn.endless
             if (lease.attempt > 1 or host.retry) and drawn() < (
                 host.retry if lease.attempt == 1 else self._seen.retries.later(host.drawn, lease.attempt)
             ):
@@ -275,7 +280,10 @@ class SimulatedCrawl:
                 continue
             outcome, delay = drawn(), host.crawl_delay
             if outcome >= host.other:
-                new = int(host.links * host.new + drawn())
+                links = host.links * host.new + (drawn() if host.left is None else host.left)
+                new = int(links)
+                if host.left is not None:
+                    host.left = links - new
                 host.new *= host.fall
                 if new and by_url and lease.uri.source is None:
                     self._discovered += self._links(lease.uri.url, new)
@@ -349,6 +357,7 @@ class SimulatedCrawl:
             seconds=self._clock.time() - self._question.start,
             fetches=self._fetches,
             unsure=self._unsure,
+            endless=self._endless,
             succeeded=now.succeeded - before.succeeded,
             failed=now.failed + now.given_up - before.failed - before.given_up,
             disregarded=now.disregarded - before.disregarded,

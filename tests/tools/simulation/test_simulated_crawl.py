@@ -190,6 +190,30 @@ def test_retries_that_were_answered_leave_their_hosts_alone(tmp_path: Path) -> N
     assert ends[500].succeeded > ends[0].succeeded
 
 
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_a_trap_without_end_is_fetched_until_its_budget_is_used_up(tmp_path: Path, ahead: int) -> None:
+    """A chain of redirects, or a calendar that links to the next two pages, beside a site that has come to its end."""
+    clock = ManualClock(START)
+    with Frontier.open(tmp_path, {"frontier": {"queue_total_budget": 400}}, clock=clock) as frontier:
+        frontier.schedule_many(["http://trap.test/0", *(f"http://site.test/{page}" for page in range(200))])
+        while True:
+            clock.advance(10.0)
+            leases = frontier.lease(2)
+            if not leases:
+                break
+            for lease in leases:
+                host, _, page = lease.uri.url.rpartition("/")
+                next_ones = range(int(page) + 1, int(page) + 1 + ahead) if "trap" in host else range(5)
+                links = [f"{host}/{number}" for number in next_ones]
+                frontier.finish(lease, fetch_seconds=0.5, status=302 if ahead == 1 else 200, discovered=links)
+        trap = frontier.queue("trap.test")
+        assert trap is not None and trap.expenditure == 401
+    raised = [("queue:trap.test", {"queue_total_budget": 1000})]
+    found = simulated(tmp_path, clock.time(), changes=raised, seed=1)
+    assert (found.fetches, found.retired, found.stranded) == (600, 1, ahead)
+    assert found.endless == 600
+
+
 def test_draws_are_no_history(tmp_path: Path) -> None:
     start = crawled(tmp_path)
     with Reader(tmp_path) as reader, reader.view() as view:
