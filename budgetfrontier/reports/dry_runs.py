@@ -18,7 +18,7 @@ from budgetfrontier.engine.commands import (
     undo_checks,
 )
 from budgetfrontier.engine.commands.adjustment import not_in_force, promise
-from budgetfrontier.engine.commands.survey import Change, Survey, appended, survey, withdrawn
+from budgetfrontier.engine.commands.survey import Change, Survey, appended, changed_to, survey
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.scope_check import preview_in_scope
@@ -43,7 +43,7 @@ def dry_run(view: View, op: str, args: dict[str, Any], *, now: float | None = No
     if op in OF_ADJUSTMENTS:
         return preview_in_scope(view, change_of(view, op, args))
     if op == "undo":
-        return undo_checks.preview(view, args, now)
+        return undo_checks.preview(view, args, now, preview_in_scope)
     if op == "discard":
         return undo_checks.preview_of_discard(view, args)
     if op == "delete":
@@ -105,4 +105,4 @@ def change_of(view: View, op: str, args: dict[str, Any]) -> Change:
     override = next((one for one in view.adjustments() if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
-    return withdrawn(view, override)
+    return changed_to(view, [one for one in view.adjustments() if one.id != override.id])

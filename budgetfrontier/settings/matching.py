@@ -153,7 +153,7 @@ def _label(text: str, pattern: str) -> Match:
 
 
 def any_of(text: str, patterns: Iterable[Match]) -> Match:
-    """Return the pattern of all that a sheet is associated with; none: it matches nothing."""
+    """Return the pattern that matches what any of some match, as of a sheet; of none: it matches nothing."""
     patterns = tuple(patterns)
     alike = all(each.by_authority for each in patterns)
     return Match("sheet", text, _never, by_authority=alike, any_of=patterns)

@@ -16,7 +16,7 @@ from budgetfrontier.engine.commands.survey import (
     Survey,
     appended,
     change_by,
-    change_without,
+    change_to,
     effect_of,
     is_uniform,
     override_of,
@@ -202,7 +202,8 @@ def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]
     override = next((one for one in adjustments if one.id == args["id"]), None)
     if override is None:
         raise not_in_force(args["id"])
-    change = change_without(in_force.settings, adjustments, override, in_force.effective, in_force.grouping)
+    rest = [one for one in adjustments if one is not override]
+    change = change_to(in_force.settings, adjustments, rest, in_force.effective, in_force.grouping)
     found = _figures(kernel, change, args, now)
     return {"withdrawn": plain(override)} | found | edit(kernel, Edit([override.id], []), now)
 
@@ -219,6 +220,12 @@ class Edit(NamedTuple):
     restore: Sequence[Override]
 
 
+def edited(adjustments: Sequence[Override], change: Edit) -> list[Override]:
+    """Return adjustments after a change, without those that later ones replace."""
+    kept = [one for one in adjustments if one.id not in change.remove]
+    return compacted(sorted([*kept, *change.restore], key=attrgetter("id")))
+
+
 def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     """Change the adjustments: a change of settings. Return its part of the effect, with the values that undo it.
 
@@ -229,8 +236,7 @@ def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     for one in change.restore:
         tables.preloaded.check(one.set.get("uri_precedence_policy"))
     before, settings = tables.in_force.adjustments, tables.in_force.settings
-    kept = [one for one in before if one.id not in change.remove]
-    after = compacted(sorted([*kept, *change.restore], key=attrgetter("id")))
+    after = edited(before, change)
     stay, were = {one.id for one in after}, {one.id for one in before}
     gone = [one for one in before if one.id not in stay]
     come = [one for one in after if one.id not in were]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.settings import Settings, delay_conflicts, sheets
 from budgetfrontier.settings.grouping import Grouping, GroupLimits
-from budgetfrontier.settings.matching import GROUP, Match, spellings, unknown_keys
+from budgetfrontier.settings.matching import GROUP, Match, any_of, spellings, unknown_keys
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.storage import keys
@@ -96,10 +97,9 @@ def appended(view: View, override: Override) -> Change:
     return change_by(*view.settings(), override, view.in_force(), view.grouping())
 
 
-def withdrawn(view: View, override: Override) -> Change:
-    """Return the change that it makes to take an adjustment out of those in force."""
-    settings, adjustments = view.settings()
-    return change_without(settings, adjustments, override, view.in_force(), view.grouping())
+def changed_to(view: View, after: Sequence[Override]) -> Change:
+    """Return the change from the adjustments in force to others."""
+    return change_to(*view.settings(), after, view.in_force(), view.grouping())
 
 
 def change_by(
@@ -116,15 +116,20 @@ def change_by(
     return Change(match, names, before, sheets.effective(settings, changed), groupings, sets, warnings, certain)
 
 
-def change_without(
-    settings: Settings, adjustments: Sequence[Override], override: Override, before: Effective, groups: Grouping
+def change_to(
+    settings: Settings, adjustments: Sequence[Override], after: Sequence[Override], before: Effective, groups: Grouping
 ) -> Change:
-    """Return the change of the settings in force that it makes to take an adjustment out."""
-    rest = [one for one in adjustments if one.id != override.id]
-    match, names = sheets.concerned(settings, adjustments, override, groups)
-    groupings = groups, sheets.groups_in_force(settings, rest, like=groups)
-    warnings = delay_conflicts.of_change(settings, adjustments, rest)
-    return Change(match, names, before, sheets.effective(settings, rest), groupings, warnings=warnings)
+    """Return the change of the settings in force from adjustments to others: it matches what any that differ do."""
+    were, stay = ({one.id for one in side} for side in (adjustments, after))
+    come = [one for one in after if one.id not in were]
+    changed = [*(one for one in adjustments if one.id not in stay), *come]
+    found = [sheets.concerned(settings, [*adjustments, *come], one, groups) for one in changed]
+    matches = {match.text: match for match, _ in found}
+    match = found[0][0] if len(matches) == 1 else any_of(", ".join(matches), matches.values())
+    names = tuple(dict.fromkeys(chain.from_iterable(names for _, names in found)))
+    groupings = groups, sheets.groups_in_force(settings, after, like=groups)
+    warnings = delay_conflicts.of_change(settings, adjustments, after)
+    return Change(match, names, before, sheets.effective(settings, after), groupings, warnings=warnings)
 
 
 class QueueSums:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
-from budgetfrontier.engine.commands.adjustment import Edit, plain
+from budgetfrontier.engine.commands.adjustment import Edit, edited, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.restoring import kept_by
 from budgetfrontier.engine.commands.state_preview import (
@@ -21,7 +20,7 @@ from budgetfrontier.engine.commands.state_preview import (
     set_waits,
     state_once_revived,
 )
-from budgetfrontier.engine.commands.survey import withdrawn
+from budgetfrontier.engine.commands.survey import Change, changed_to
 from budgetfrontier.engine.commands.undo_queues import differences
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
@@ -43,7 +42,7 @@ from budgetfrontier.rules.undoing import (
 )
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.matching import disjoint, parse_match
-from budgetfrontier.settings.overrides import Override, compacted
+from budgetfrontier.settings.overrides import Override
 from budgetfrontier.settings.sheets import is_about_sheets, sheet_of
 from budgetfrontier.settings.values import brief
 from budgetfrontier.storage.records import AuditEntry
@@ -105,7 +104,7 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
             what = f"adjustment {later[-1].id} sets the same settings"
             where = f', and "{brief(later[-1].match)}" may match the same queues'
         raise FrontierError(f"{entry.id} is not undone, because {what} since{where}; {FORCE}")
-    stay = compacted(sorted([*(one for one in in_force if one.id not in remove), *restore], key=attrgetter("id")))
+    stay = edited(in_force, Edit(remove, restore))
     restore = [one for one in restore if one in stay]
     if not remove and not restore:
         raise _replaced(entry)
@@ -217,10 +216,13 @@ def _check_begun(view: View, entry: AuditEntry, command: str) -> None:
         raise FrontierError(f"{entry.id}, {command}, is being {what}: that is in progress, and not done yet")
 
 
-def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
+def preview(
+    view: View, args: dict[str, Any], now: float, of_change: Callable[[View, Change], dict[str, Any]] | None = None
+) -> dict[str, Any]:
     """Return the effect of an undo as of the view, by its names in the audit. Raises FrontierError as the undo would.
 
-    `undoes` is the entry in words; `adjustments` are those that it would remove or restore.
+    `undoes` is the entry in words; `adjustments` are those that it would remove or restore, with the effect of that as
+    `of_change` returns it; None: that on all URIs that queues hold, in scope or not.
     """
     entry, command = find(view, int(args["id"]), "undo")
     _check_begun(view, entry, command)
@@ -230,15 +232,14 @@ def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
     if command in ADJUSTING:
         change = check_adjusting(entry, view.adjustments(), force=force)
         there = {one.id: one for one in view.adjustments()}
-        effect |= {
+        difference = changed_to(view, edited(view.adjustments(), change))
+        return effect | {
             "command": command,
             "removed": list(change.remove),
             "restored": [one.id for one in change.restore],
             "adjustments": [plain(one) for one in (*(there[number] for number in change.remove), *change.restore)],
+            **(of_change(view, difference) if of_change else preview_of(view, difference, now=now)),
         }
-        if len(change.remove) == 1 and not change.restore:
-            effect |= preview_of(view, withdrawn(view, there[change.remove[0]]), now=now)
-        return effect
     if is_of_many(entry, command):
         return effect | undo_queues.preview(view, entry, command, force=force)
     if command in RETIRING | WAITING | PACING:

@@ -66,13 +66,12 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
         say("URIs over a quota will be disregarded on their turn, and no `undo` brings them back")
     matched = effect["matched"]
     of_nothing = match.startswith("sheet:") and matched == 0
-    for line in [f"{clean(match)}: {settings_of(details)}"] if of_nothing else _changes(match, effect):
+    for line in [f"{clean(match)}: {settings_of(details)}"] if of_nothing else changes(match, effect):
         say(line)
-    unknown = effect.get("unknown", ()) if matched else ()
     if not args.dry_run:
         if matched or of_nothing:
             say(_matched(matched, match))
-        _name_unknown(unknown)
+        _name_unknown(effect.get("unknown", ()) if matched else ())
         for one in effect.get("replaced", ()):
             say(f"replaces adjustment {one['id']}: {settings_of(one)}")
         verb = "is" if effect["reconsidered_count"] == 1 else "are"
@@ -81,13 +80,19 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
             verb = "is" if waiting == 1 else "are"
             say(f"{counted(waiting, 'queue that waits', 'queues that wait')} {verb} compared with the precedence floor")
         return
-    say(_matched(matched, match))
-    _name_unknown(unknown)
-    if matched and effect["by_next_uri"]:
-        say("each queue counts by its next URI; those behind it may match otherwise")
+    tell_foreseen(match, effect)
+    tell_end(effect)
+
+
+def tell_foreseen(match: str, effect: dict[str, Any]) -> None:
+    """Print the queues that a change of the adjustments would match, and what would become of them."""
+    say(_matched(effect["matched"], match))
+    if effect["matched"]:
+        _name_unknown(effect.get("unknown", ()))
+        if effect["by_next_uri"]:
+            say("each queue counts by its next URI; those behind it may match otherwise")
     for line in _outcome(effect):
         say(line)
-    tell_end(effect)
 
 
 def print_json(args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
@@ -114,7 +119,7 @@ def _minute(epoch: float) -> str:
     return format_time(epoch, "%Y-%m-%d %H:%M")
 
 
-def _changes(match: str, effect: dict[str, Any]) -> Iterator[str]:
+def changes(match: str, effect: dict[str, Any]) -> Iterator[str]:
     """Yield the values before and after, for each group of queues with equal ones."""
     match, groups = clean(match), effect["groups"]
     if not effect["after"]:
@@ -154,7 +159,7 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     if effect["still_over"]:
         again = f"{counted(effect['still_over'], 'queue')}; they retire again on their turn"
         yield f"over {budget} before and after: {again}"
-    yield from of_windows(effect)
+    yield from _of_windows(effect)
     if effect["by_name"]:
         yield f"retired by an operator, and stay so: {counted(effect['by_name'], 'queue')}"
     others = effect["others"]
@@ -172,7 +177,7 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
         yield f"the scope is not known here ({clean(unknown)}): what a crawler would disregard is counted as fetched"
 
 
-def of_windows(effect: dict[str, Any]) -> Iterator[str]:
+def _of_windows(effect: dict[str, Any]) -> Iterator[str]:
     """Yield the queues that a change would put outside their crawl windows, or would not leave there."""
     closed, still, opened = (effect.get(name, 0) for name in ("closed_count", "still_closed", "opened_count"))
     if closed or still:

@@ -125,8 +125,9 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
     from budgetfrontier.reports.audit_sentences import left_waiting
     from budgetfrontier.reports.effect_text import as_told
     from budgetfrontier.reports.format import clean, counted
-    from budgetfrontier.tools.cli.adjustments import named_keys, of_windows
+    from budgetfrontier.tools.cli.adjustments import changes, named_keys, tell_foreseen
 
+    common.warn(map(clean, effect.get("warnings", ())))
     say(clean(f"would undo {effect.pop('undoes')}"))
     if "returned" in effect:
         noun = {"delete": "URI", "forget": "URL"}.get(effect["command"], "dead letter")
@@ -151,13 +152,12 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
                 say(clean(f"{in_words(name)}: {as_told(name, before)} -> {as_told(name, effect['after'][name])}"))
         note_disk(effect)
     else:
-        for name in ("matched", "revived_count", "retired_count"):
-            if name in effect:
-                say(clean(f"{name.removesuffix('_count')}: {effect[name]}"))
-        for line in of_windows(effect):
-            say(line)
         for name in ("removed", "restored"):
             found = [one for one in effect.get("adjustments", ()) if one["id"] in effect[name]]
             named = ", ".join(f"{one['id']} ({one['match']})" for one in found)
             say(clean(f"adjustments {name}: {named or '-'}"))
+        match = ", ".join(dict.fromkeys(one["match"] for one in effect["adjustments"]))
+        for line in changes(match, effect):
+            say(line)
+        tell_foreseen(match, effect)
     tell_end(effect)

@@ -43,6 +43,31 @@ def test_it_tells_what_would_come_back(job: Path) -> None:
     assert (deletion["returned"], deletion["queues_count"], deletion["queues"]) == (3, 1, ["b.test"])
 
 
+@pytest.mark.parametrize("restored", [{}, {"a.test": 2}, {"a.test": 2, "b.test": 100}, {"a.test": 20, "b.test": 3}])
+def test_the_undo_of_a_budget_tells_what_retires_and_what_is_spent(tmp_path: Path, restored: dict[str, int]) -> None:
+    """Also if it restores adjustments of other patterns, which the one that is undone has replaced."""
+    with Frontier.open(tmp_path / "frontier", make_settings(queue_total_budget=2)) as f:
+        f.schedule_many(pages("AB", 9))
+        for key, budget in restored.items():
+            f.adjust(match=f"queue:{key}", queue_total_budget=budget)
+        number = f.adjust(match="*", queue_total_budget=200).id
+        for _ in range(4):
+            f.finish(f.lease()[0], Outcome.SUCCESS)
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            spent = {queue.queue: queue.expenditure for queue in view.stored_queues()}
+        budgets = {key: restored.get(key, 2) for key in spent}
+        over = [key for key in spent if spent[key] > budgets[key]]
+        within = sum(min(9, budgets[key] + 1) - spent[key] for key in spent if key not in over)
+        found = tried(tmp_path, number)
+        assert (found["matched"], found["retired"], found["retired_count"]) == (2, over, len(over))
+        assert (found["others"]["before"]["spend"], found["others"]["after"]["spend"]) == (14, within)
+        f.undo(number)
+        for _ in range(within):
+            f.finish(f.lease()[0], Outcome.SUCCESS)
+        assert f.lease() == []
+
+
 def test_it_tells_the_reason_of_a_pause_that_would_come_back(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "frontier", make_settings(pause_at_finish=True)) as f:
         f.schedule("http://a.test/")

@@ -20,7 +20,7 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.testing import crash
 from budgetfrontier.tools.cli import adjustments, common, revive, steer
-from tests.support import in_progress, on_disk, pages, post, until
+from tests.support import in_progress, make_settings, on_disk, pages, post, until
 from tests.tools.cli.conftest import Cli
 
 
@@ -796,7 +796,9 @@ def test_a_dry_run_of_an_undo_tells_what_it_would_do_and_changes_nothing(job: Pa
         return answer.out
 
     assert "state: RETIRED -> INACTIVE" in tried(1)
-    assert "matched: 1" in tried(before - 2)
+    told = tried(before - 2)
+    assert f"adjustments removed: {before - 2} (queue:capped.test)\nadjustments restored: -\n" in told
+    assert "queue:capped.test: queue_total_budget 5 -> " in told and "matches 1 queue\n" in told
     assert tried(before - 1).endswith("would return 3 URIs to 1 queue: capped.test\n")
     assert tried(before).endswith("would return 1 dead letter\n")
     cli("import", job, "http://capped.test/new", "--force")
@@ -806,6 +808,27 @@ def test_a_dry_run_of_an_undo_tells_what_it_would_do_and_changes_nothing(job: Pa
     shown = cli("undo", job, before, "--dry-run", "--discard")
     assert shown.code == 0 and shown.out.startswith("would discard ") and shown.out.endswith(" has kept\n")
     assert newest(job).id == before + 1, "only the import is in the audit"
+
+
+def test_the_dry_run_of_the_undo_of_an_adjustment_tells_what_that_of_an_adjustment_does(
+    tmp_path: Path, cli: Cli
+) -> None:
+    with Frontier.open(tmp_path / "frontier", make_settings(queue_total_budget=2)) as f:
+        f.schedule_many(f"http://{host}.test/{number}" for number in range(9) for host in "ab")
+        f.adjust(match="queue:a.test", queue_total_budget=3)
+        f.adjust(match="queue:a.test", queue_total_budget=50)
+        for _ in range(6):
+            f.finish(f.lease()[0])
+        in_two_days = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")[(time.gmtime().tm_wday + 2) % 7]
+        windows: dict[str, Any] = {"guards.windows": [f"{in_two_days} 02:00-05:00"]}
+        f.adjust(match="queue:b.test", **windows)
+    told = cli("undo", tmp_path, 2, "--dry-run").out
+    assert "adjustments removed: 2 (queue:a.test)\nadjustments restored: 1 (queue:a.test)\n" in told
+    assert "queue:a.test: queue_total_budget 50 -> 3\n" in told
+    assert "would retire 1 queue: a.test\n" in told and "without the change: 3 of the URIs they hold now" in told
+    again = cli("adjust", tmp_path, "--match", "queue:a.test", "--total-budget", 3, "--dry-run").out
+    assert told.endswith(again.partition("\n")[2])
+    assert "would be outside their crawl windows no more: 1 queue\n" in cli("undo", tmp_path, 3, "--dry-run").out
 
 
 def test_what_deletions_have_kept_is_listed_and_discarded_by_age(job: Path, cli: Cli) -> None:
