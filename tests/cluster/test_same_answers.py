@@ -99,13 +99,13 @@ def fill(frontier: Any) -> None:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
     """A job's folder, and the owners of a crawl in partitions, with the same URIs."""
     settings, folder = Settings.from_dict(SETTINGS), tmp_path_factory.mktemp("both")
-    with Frontier.open(folder / "job" / "frontier", settings) as frontier:
-        fill(frontier)
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(series_periods, "next_row", lambda now: now)  # else there are rates a minute later
+        with Frontier.open(folder / "job" / "frontier", settings) as frontier:
+            fill(frontier)
         patch.setattr(partition, "COMMIT_EVERY", 0.02)
         patch.setattr(runner, "STEP", 7)
-        patch.setattr(series_periods, "next_row", lambda now: now)  # else partitions tell rates after a minute
         patch.setattr(crawl_owners, "WAIT", PATIENCE)
         cluster = stack.enter_context(running(folder, settings, [(0, 1), (2,)], PARTITIONS))
         until(lambda: len(cluster.directory.read()) == PARTITIONS)
