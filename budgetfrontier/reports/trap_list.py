@@ -98,7 +98,8 @@ def _numbers(queue: QueueRecord, is_far: Callable[[str], object]) -> QueueNumber
 def suspect(view: View, queue: QueueRecord, now: float, budgets: BudgetsInForce) -> Suspect | None:
     """Return a queue with the evidence against it, None if that is too weak."""
     found = [item.uri for item in spread(view, queue, SAMPLE)]
-    evidence = trap_evidence.by_urls(url_signs(found, now)) + trap_evidence.by_numbers(numbers_of(view, queue, now))
+    evidence = trap_evidence.by_urls(url_signs(found, now)) + trap_evidence.by_redirects(found)
+    evidence += trap_evidence.by_numbers(numbers_of(view, queue, now))
     score = trap_evidence.score(evidence)
     if score < trap_evidence.SUSPICIOUS:
         return None

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.rules.queue_history import WINDOW
-from budgetfrontier.rules.trap_urls import LEAST, UrlSign
+from budgetfrontier.rules.trap_urls import CHAIN, LEAST, UrlSign
 
 SUSPICIOUS: Final = 0.5
 """The score from which on a queue is listed. Weak evidence alone cannot reach it."""
@@ -87,6 +88,21 @@ def by_urls(signs: Iterable[UrlSign]) -> list[Evidence]:
         )
         for one in signs
     ]
+
+
+def by_redirects(found: Sequence[CrawlUri]) -> list[Evidence]:
+    """Return the evidence that redirects lead to redirects: half of a queue's URIs are at the end of a long chain.
+
+    >>> [one.text for one in by_redirects([CrawlUri("http://a.test/40", hops="L" + 40 * "R")])]
+    ['a chain of 40 redirects leads to it']
+    """
+    chains = [(len(uri.hops) - len(uri.hops.rstrip("R")), uri.url) for uri in found]
+    long = [one for one in chains if one[0] >= CHAIN]
+    if not long or 2 * len(long) < len(chains):
+        return []
+    length, example = max(long)
+    text = f"a chain of {length:,} redirects leads to it"
+    return [Evidence("redirects", SUSPICIOUS + 0.45 * len(long) / len(chains), text, example)]
 
 
 def score(evidence: Sequence[Evidence]) -> float:

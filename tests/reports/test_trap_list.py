@@ -81,6 +81,19 @@ def test_all_traps_are_named_and_no_honest_archive_is(tmp_path: Path, fetched: i
             assert not any(fits(CrawlUri(f"http://{other}.test/2031/04/"), None) for other in HONEST)
 
 
+@pytest.mark.parametrize(("redirects", "named"), [(400, True), (12, True), (11, False)])
+def test_a_chain_of_redirects_is_named(tmp_path: Path, redirects: int, named: bool) -> None:
+    with on_disk(tmp_path, ManualClock(1_795_000_000.0)) as frontier:
+        frontier.schedule("http://chain.test/")
+        last = CrawlUri(f"http://chain.test/{redirects}", hops="L" + redirects * "R")
+        frontier.finish(frontier.lease()[0], status=302, discovered=[last])
+        others = [CrawlUri(f"http://site.test/{page}", hops="LL" + "R" * (page % 3)) for page in range(30)]
+        frontier.schedule_many(others)
+    found = suspects(tmp_path)
+    assert [one.queue for one in found] == ["chain.test"] * named
+    assert all([each.code for each in one.evidence] == ["redirects"] and not one.rule for one in found)
+
+
 def test_a_limit_keeps_the_most_suspicious(tmp_path: Path) -> None:
     frontier = on_disk(tmp_path, ManualClock(NOW), queue_total_budget=-1)
     crawl_sites(frontier, {name: TRAPS[name] for name in ("sessions", "calendar")}, 60)
