@@ -31,9 +31,9 @@ from budgetfrontier.core.model import CrawlState, CrawlUri, Directive
 from budgetfrontier.core.protocol import Ended, Uris
 from budgetfrontier.engine import changelog, disk_guard
 from budgetfrontier.engine.commands import runner
-from budgetfrontier.errors import FrontierError, NotOwner, SettingsError
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
 from budgetfrontier.rules import crawl_windows
-from budgetfrontier.storage import keys
+from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.verify import verify
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, Sent, copied
@@ -515,6 +515,17 @@ def test_a_wrong_row_of_an_owner_damages_no_good_copy(owner: Owner, tmp_path: Pa
             contents = other.contents()
             for copy in (good, tmp_path / "other"):
                 assert folder == copy or copied(copy, log) == contents
+
+
+def test_a_copy_that_cannot_be_owned_is_closed_at_once(owner: Owner, tmp_path: Path) -> None:
+    owner.commit()
+    owner.close()
+    with closing(Environment(owner.partition.folder / state.FRONTIER)) as env:
+        env.txn.put(meta.COMMANDS, b"\xc1", db=env.db[keys.META])
+        env.commit()
+    for _ in range(2):  # and not locked by the first
+        with pytest.raises(CorruptFrontier):
+            Owner(owner.partition.folder, owner.log)
 
 
 def test_bad_entries_are_told_once_and_those_of_another_version_end_the_worker(

@@ -136,10 +136,14 @@ class Partition:
             path, settings, clock=clock, keep_leases=True, program=WORKER, partition=self.number,
             suffix_list=suffix_list if is_new else None,
         )  # fmt: skip
-        self._log = self.frontier.internals.changelog
-        self.forwarding = MessageForwarding(place.partition, place.crawl, self._log.peers)
-        self._commands = Commands(self.frontier)
-        self.spending = QuotaSpending(self.frontier, place, self._send, is_new=is_new)
+        try:
+            self._log = self.frontier.internals.changelog
+            self.forwarding = MessageForwarding(place.partition, place.crawl, self._log.peers)
+            self._commands = Commands(self.frontier)
+            self.spending = QuotaSpending(self.frontier, place, self._send, is_new=is_new)
+        except BaseException:  # one of its rows is damaged
+            self.frontier.close()
+            raise
 
     def __repr__(self) -> str:
         return f"<Partition {self.number} of {self.place.crawl!r} since {self.epoch} at {self.position}>"
