@@ -317,6 +317,10 @@ def tables_of_api(figures: dict[str, Any]) -> Iterator[str]:
     ]
     head = "| call | processor ms, mean | ms, median | ms, at most |"
     yield "\n".join([head, "| --- | --- | --- | --- |", *rows])
+    yield (
+        "Each call is repeated. What reads all queues (`report`, `compare`) is answered for a minute from what it has "
+        "read, and `statuses` from the scan of the console: the first answer, which reads them, is not in the table."
+    )
 
 
 def tables(figures: dict[str, Any]) -> Iterator[str]:
