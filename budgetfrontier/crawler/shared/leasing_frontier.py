@@ -180,7 +180,7 @@ class LeasingFrontier:
         self._more, self._sendable, self._look_soon = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._wake = wake
         await self._look_around()
-        work = (self._lease_ahead(), self._send_ends(), self._renew_leases(), self._keep_looking())
+        work = (self._lease_ahead, self._send_ends, self._renew_leases, self._keep_looking)
         self._tasks = [asyncio.create_task(self._guarded(each)) for each in work]
 
     def halt(self) -> None:
@@ -195,7 +195,7 @@ class LeasingFrontier:
         elif self._tasks:
             self._tasks[0].cancel()  # the server takes back what it has leased in this call
         if ready := self._held.take_back():
-            self._tasks.append(asyncio.create_task(self._guarded(self._give_back(ready))))
+            self._tasks.append(asyncio.create_task(self._guarded(partial(self._give_back, ready))))
 
     async def close(self, *, within: float) -> int:
         """Send the ends that were committed, give back all leases, and disconnect; wait so many seconds for the server.
@@ -224,10 +224,10 @@ class LeasingFrontier:
 
     # -- tasks
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do work; an error ends the run."""
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do work, which begins here: a task may be cancelled before it has begun. An error ends the run."""
         try:
-            await work
+            await work()
         except Exception as error:
             self._fail(error)
 
@@ -337,7 +337,7 @@ class LeasingFrontier:
             await asyncio.sleep(self._held.renew_every)
             for number, leases in self._remote.by_partition(self._held.all()).items():
                 if number not in self._renewing:
-                    renewing = asyncio.create_task(self._guarded(self._renew(leases)))
+                    renewing = asyncio.create_task(self._guarded(partial(self._renew, leases)))
                     self._renewing[number] = renewing
                     renewing.add_done_callback(partial(self._note_renewed, number))
 
@@ -388,7 +388,7 @@ class LeasingFrontier:
     def _arrived(self, leases: list[Lease], asked_at: float) -> None:
         self._held.add(leases, asked_at)
         if self._halted:
-            self._tasks.append(asyncio.create_task(self._guarded(self._give_back(self._held.take_back()))))
+            self._tasks.append(asyncio.create_task(self._guarded(partial(self._give_back, self._held.take_back()))))
         elif leases:
             self._wake()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import logging
 import os
@@ -14,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from rich.console import Console
@@ -511,3 +513,17 @@ def test_a_signal_ends_the_wait_for_the_first_answer(tmp_path: Path, waits_in: s
     progress = ProgressDisplay(console=Console(file=said, width=400))
     assert crawl(Settings(), tmp_path / "job", remote, progress=progress) == 0
     assert "stopped before server/test has answered" in said.getvalue() and remote.closed
+
+
+def test_work_that_is_cancelled_before_it_has_begun_leaves_no_coroutine_behind() -> None:
+    async def work() -> None:
+        """What begins with the task."""
+
+    async def act() -> None:
+        task = asyncio.create_task(LeasingFrontier._guarded(mock.Mock(), work))
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    asyncio.run(act())
+    gc.collect()  # a coroutine that was made and never awaited would warn
