@@ -292,15 +292,12 @@ class Admitter:
 
     def _take_each(self, batch: list[Any], now: float) -> list[Admission]:
         tally = Tally()
-        plain = self._read_plain(batch, tally, None)
-        if plain is not None and self._plain is not None:
-            if self._tables.in_force.counts_links:
-                self._tables.links.note(batch, None)
-            self._plain.admit(plain, tally, now, None)
-            return self._plain.results(plain)
-        found = self._read(batch, tally, None, each=True)
+        found = self._read_plain(batch, tally, None) or self._read(batch, tally, None, each=True)
         if self._tables.in_force.counts_links:
             self._tables.links.note(batch, None)
+        if isinstance(found, PlainBatch):
+            self._plain.admit(found, tally, now, None)  # type: ignore[union-attr]
+            return self._plain.results(found)  # type: ignore[union-attr]
         self._admit(found, batch, tally, now, None)
         admitted = found.candidates
         return [

@@ -27,7 +27,8 @@ def _load() -> tuple[ModuleType | None, str]:
         return None, str(e)
 
 
-kernel: Final = _load()[0]
+_LOADED: Final = _load()
+kernel: Final = _LOADED[0]
 """The extension module; None where Python does its work."""
 NAME: Final = "Python" if kernel is None else "native"
 """Which of the two runs."""
@@ -39,4 +40,5 @@ def described() -> str:
     >>> described()  # doctest: +SKIP
     'Python kernel: BUDGETFRONTIER_KERNEL=python'
     """
-    return f"{NAME} kernel" if kernel is not None else f"{NAME} kernel: {_load()[1]}"
+    why = _LOADED[1]
+    return f"{NAME} kernel: {why}" if why else f"{NAME} kernel"
