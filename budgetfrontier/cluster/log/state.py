@@ -24,13 +24,13 @@ COMMANDS: Final = 1000
 
 
 class LogPlace(msgspec.Struct, array_like=True, frozen=True):
-    """The log of a partition, and from where a copy reads on: what it has applied after that, it may apply again."""
+    """The log of a partition, and the offset from which a copy reads on."""
 
     crawl: str
     partition: int
     partitions: int
     position: int = 0
-    """The offset from which on a copy needs the log: all requests before it are in its tables."""
+    """The offset of the first entry that a copy needs: the changes of those before it are in its tables."""
     epoch: int = -1
     """The offset of the last claim before `position`: changes of other epochs do not count. -1: there is none."""
     log: str = ""
