@@ -51,8 +51,8 @@ CALLS: tuple[tuple[str, dict[str, Any] | None], ...] = (
     ("/retire", {"match": "domain:example7.test"}),
     ("/adjust", {"match": f"queue:{_ONE}", "set": {"queue_total_budget": 9}}),
     ("/adjust", {"match": "domain:example7.test", "set": {"queue_total_budget": 9}}),
-    ("/import", {"urls": [f"https://{_ONE}/new"]}),
-    ("/forget", {"urls": [f"https://{_ONE}/new"]}),
+    ("/import", {"uris": [f"https://{_ONE}/new"]}),
+    ("/forget", {"uris": [f"https://{_ONE}/new"]}),
 )  # fmt: skip
 """Calls of the API on a job: GET, or dry runs of commands with a body."""
 SETTINGS: dict[str, Any] = {

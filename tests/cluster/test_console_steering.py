@@ -84,7 +84,7 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
                     while place.startswith("/steer/"):
                         async with client.get(place, headers=BEARER) as answer:
                             text = await answer.text()
-                        if "is in progress" not in text:
+                        if "looks again by itself" not in text:
                             return answer.status, text, place.rpartition("/")[2]
                         await asyncio.sleep(0.05)
                     return answer.status, text, place
@@ -122,7 +122,7 @@ def test_alerts_and_simulations_of_partitions_have_pages(tmp_path: Path, console
         assert any(one["slug"] == "alert_unanswered" for one in json.loads(text)["wrong"])
         _, text, _ = await do("/simulate")
         assert 'value="simulate"' in text and "from the newest snapshot of each partition" in text
-        _, text, _ = await do("/steer", op="simulate", most="10")
+        _, text, _ = await do("/steer", op="simulate", max_fetches="10")
         assert "there is no snapshot of partition 0" in text
 
     state = tmp_path / "alerts.json"
@@ -434,21 +434,21 @@ def test_the_api_imports_forgets_and_takes_dead_letters_of_partitions(console: A
             return dict(found)
 
         urls = ["https://h1.test/0", "https://h2.test/new", "https://h3.test/new"]
-        shown = await given("import", urls=urls, dry_run=True)
-        done = await given("import", urls=urls)
+        shown = await given("import", uris=urls, dry_run=True)
+        done = await given("import", uris=urls)
         assert shown["effect"] == done["effect"] and (shown["dry_run"], done["id"]) == (True, None)
         assert (done["effect"]["added"], done["effect"]["duplicate"]) == (2, 1)
 
         async def until_known(known: list[str], **effect: int) -> None:
             urls = [*known, "https://h2.test/none"]
-            while (await given("forget", urls=urls, dry_run=True))["effect"] != effect | {"unknown": 1}:
+            while (await given("forget", uris=urls, dry_run=True))["effect"] != effect | {"unknown": 1}:
                 await asyncio.sleep(0.05)  # owners tell what they have committed
 
         await until_known(urls, forgotten=0, waiting=3)
         (fetched,) = operator.frontier.lease(1)
         operator.frontier.finish(fetched)
         await until_known([fetched.uri.url], forgotten=1, waiting=0)
-        assert (await given("forget", urls=[fetched.uri.url]))["effect"]["forgotten"] == 1
+        assert (await given("forget", uris=[fetched.uri.url]))["effect"]["forgotten"] == 1
         for lease in operator.frontier.lease(2):
             operator.frontier.finish(lease, Outcome.DEAD, reason="poison")
         letters: list[Any] = []
@@ -480,7 +480,7 @@ def test_nothing_is_put_into_a_crawl_that_was_terminated(
         await asyncio.to_thread(finish_all, operator)
         base = f"{PREFIX}/jobs/test"
         assert (await do(f"{base}/terminate", body={"reason": "enough"}))[0] == 200
-        bodies: dict[str, Any] = {"import": {"urls": ["https://h1.test/9"]}, "replay": {"ids": None}}
+        bodies: dict[str, Any] = {"import": {"uris": ["https://h1.test/9"]}, "replay": {"ids": None}}
         for name in ("import", "resume", "replay", "pause"):
             for dry_run in (True, False):
                 body = {"reason": "x", "dry_run": dry_run} | bodies.get(name, {})

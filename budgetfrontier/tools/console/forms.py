@@ -22,7 +22,7 @@ from budgetfrontier.settings.plugins import is_own
 from budgetfrontier.settings.values import DURATION, read_duration
 from budgetfrontier.tools.console.named_tokens import Role
 from budgetfrontier.tools.console.query import BadRequest, Query
-from budgetfrontier.tools.console.steer_process import SIMULATE
+from budgetfrontier.tools.console.steer_process import FINISH, SIMULATE
 
 LONGEST_REASON = 1000
 MOST = 1000
@@ -43,11 +43,12 @@ Form = MultiMapping[str]
 
 
 class SubmittedCommand(NamedTuple):
-    """A command that a form asks for."""
+    """A command that a form asks for. `given` is what was given for `args` in other words, if there are any."""
 
     op: str
     args: dict[str, Any]
     reason: str
+    given: dict[str, Any] | None = None
 
 
 def read(form: Form, *, partitions: bool = False) -> SubmittedCommand:
@@ -295,26 +296,27 @@ def adjustment(match: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def simulation(
-    match: str, settings: dict[str, Any], *, until: str, fetchers: int | None, most: int, seed: int
+    match: str, settings: dict[str, Any], *, until: str, fetchers: int | None, max_fetches: int, seed: int
 ) -> SubmittedCommand:
     """Return the order of a simulation. Raises BadRequest for settings that cannot be changed."""
     if match != "*" and not settings:
         raise BadRequest("match: it is for `set`: which URIs the settings are for")
     change = adjustment(match, settings) if settings else {}
-    asked: dict[str, Any] = {"fetchers": fetchers, "most": most, "seed": seed}
-    asked["seconds"] = None if until == "finish" else duration("until", until)
+    if until != FINISH:
+        duration("until", until)
+    asked: dict[str, Any] = {"until": until, "fetchers": fetchers, "max_fetches": max_fetches, "seed": seed}
     return without_code(SubmittedCommand(SIMULATE, change | asked, ""))
 
 
 def _simulate(form: Form) -> dict[str, Any]:
-    query = Query({name: form.get(name, "") for name in ("fetchers", "most", "seed")})
+    query = Query({name: form.get(name, "") for name in ("fetchers", "max_fetches", "seed")})
     match, until = (form.get(name, "").strip() for name in ("match", "until"))
     return simulation(
         match or "*",
         _settings(form),
-        until=until or "finish",
+        until=until or FINISH,
         fetchers=query.number("fetchers", 1, least=1, most=100_000) if form.get("fetchers") else None,
-        most=query.number("most", MOST_FETCHES, least=1, most=MOST_FETCHES),
+        max_fetches=query.number("max_fetches", MOST_FETCHES, least=1, most=MOST_FETCHES),
         seed=query.number("seed", 0, most=(1 << 53) - 1),
     ).args
 
@@ -378,6 +380,6 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("replay", "drop"), ("which", "why", "id", "for_good")),
     "delete": ("glob", "pattern", "for_good"),
     "forget": ("urls", "match", "for_good"),
-    SIMULATE: ("match", "total", "replenish", "set", "until", "fetchers", "most", "seed"),
+    SIMULATE: ("match", "total", "replenish", "set", "until", "fetchers", "max_fetches", "seed"),
 }
 """The fields of each command besides those of all; commands that share a form share them."""

@@ -22,11 +22,14 @@ from budgetfrontier.reports.operators import OperatorCommand, refuse_if_terminat
 from budgetfrontier.reports.simulation_results import doubts
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.values import read_duration
 from budgetfrontier.tools.job_operator import JobOperator
 from budgetfrontier.tools.simulation.partitions_simulation import simulate_partitions
 
 SIMULATE = "simulate"
 """The order of a simulation, which is no command: it changes nothing."""
+FINISH = "finish"
+"""The end of a simulation `until` the crawl ends by itself."""
 
 
 class SteerOrder(msgspec.Struct):
@@ -93,7 +96,13 @@ def _simulated(simulate: Callable[..., list[Simulated]], args: dict[str, Any]) -
     """Return the results of a simulation, and sentences about them. SIGTERM ends it, and its copies are removed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     change = [(args["match"], args["set"])] if "set" in args else []
-    asked = SimulationRequest(changes=change, **{name: args[name] for name in ("fetchers", "most", "seed", "seconds")})
+    asked = SimulationRequest(
+        changes=change,
+        seconds=None if args["until"] == FINISH else read_duration(args["until"]),
+        fetchers=args["fetchers"],
+        most=args["max_fetches"],
+        seed=args["seed"],
+    )
     notes: list[str] = []
 
     def say_steps(done: Sequence[Step]) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from budgetfrontier.core.converters import converter
-from budgetfrontier.core.units import counted, format_duration
+from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports import simulation_results
@@ -137,7 +137,7 @@ class Tasks:
         places = self._places(task)
         same = [one for one in [*self._running.values()] if self._places(one) is places and not one.ended.is_set()]
         before = sum(not one.begun for one in same[: same.index(task)]) if task in same else 0
-        running = [one for one in same if one.begun]
+        running = [one for one in same if one.begun and one is not task]  # it may begin meanwhile
         what = "simulation" if task.asked.op == SIMULATE else "dry run" if task.dry_run else "command"
         of_jobs = sorted({one.job.slug for one in running})
         queue = f"; {counted(before, 'other')} {'waits' if before == 1 else 'wait'} before it" if before else ""
@@ -228,9 +228,7 @@ def _asked(task: Task) -> dict[str, Any]:
     """Return the arguments of a command, those of a simulation in the words of its form."""
     args = dict(task.asked.args)
     if task.asked.op == SIMULATE:
-        seconds = args.pop("seconds")
-        args |= {"until": "finish" if seconds is None else format_duration(seconds)}
-        args |= {"fetchers": args["fetchers"] or "as set", "most": f"{args['most']:,} fetches"}
+        args |= {"fetchers": args["fetchers"] or "as set", "max_fetches": f"{args['max_fetches']:,}"}
     return args
 
 

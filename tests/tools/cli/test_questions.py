@@ -445,9 +445,9 @@ def body_for(command: str, about: str) -> dict[str, Any]:
     settings = {"match": f"queue:{about}", "set": {"queue_total_budget": 10}}
     bodies: dict[str, dict[str, Any]] = {
         "adjust": settings,
-        "snooze": {"match": f"queue:{about}", "duration": "2h"},
+        "snooze": {"match": f"queue:{about}", "for": "2h"},
         "replay": {"ids": None, "why": "poison"},
-        "forget": {"urls": [about]},
+        "forget": {"uris": [about]},
         "undo": {"id": int(about) if about.isdigit() else 1},
     }
     if command == "simulate":

@@ -113,8 +113,8 @@ def test_no_page_and_no_answer_has_a_password_of_a_url(with_passwords: Path) -> 
     masked = f"{PREFIX}/jobs/job/explain?target={quote('http://alice:***@seed.test/')}"
     headers = {"Authorization": f"Bearer {TOKEN}"}
     bodies = {
-        "forget": {"urls": [url("new.test"), "http://alice:***@gone.test/"]},
-        "import": {"urls": [url("new.test")]},
+        "forget": {"uris": [url("new.test"), "http://alice:***@gone.test/"]},
+        "import": {"uris": [url("new.test")]},
     }
 
     async def act(client: Client, console: Console) -> dict[str, str]:

@@ -715,19 +715,20 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
         operator = Operator(client)
         await operator.sign_in()
         page = await operator.get("/simulate")
-        form = {"op": "simulate", "match": "domain:capped.test", "total": "50", "most": "100", "set": "precedence=2"}
+        form = {"op": "simulate", "match": "domain:capped.test", "total": "50", "set": "precedence=2"}
+        form |= {"max_fetches": "100"}
         result = await operator.send(form)
         again = {"op": "adjust", "match": re.findall('name="match" value="(.*?)"', result)[0]}
         lines = re.findall('name="set" value="(.*?)"', result)
         shown = await operator.send(again | {"set": [*map(html.unescape, lines)]})
-        other = await operator.send({"op": "simulate", "match": "host:none.test", "set": "precedence=2", "most": "1"})
+        other = await operator.send(form | {"match": "host:none.test", "total": "", "max_fetches": "1"})
         return page, result, shown, other
 
     page, result, shown, other = visit(job, act, token=TOKEN)
     assert 'value="simulate"' in page
     assert "nothing was changed" in result and "How sure it is" in result and "the 3 draws end after" in result
     row = 'URIs in retired queues</th><td class="n wrap">5</td><td class="n wrap">2</td>'
-    assert row in result and "100 fetches" in result
+    assert row in result and re.search(r"max fetches\W+bdi\W+dt\W+dd\W+bdi\W100<", result)
     assert "Apply: adjust" in shown and "queue_total_budget=50 precedence=2" in shown
     assert "Host:none.test matches the next URI of no queue" in other
     assert [entry.command for entry in entries(job)] == ["retire"]
@@ -738,7 +739,7 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
     [
         ({"match": "domain:capped.test"}, "it is for `set`"),
         ({"until": "soon"}, "until: expected a duration"),
-        ({"most": "0"}, "most is a whole number from 1"),
+        ({"max_fetches": "0"}, "max_fetches is a whole number from 1"),
         ({"fetchers": "0"}, "fetchers is a whole number from 1"),
         ({"step": "apply", "args": "{}"}, "changes nothing"),
         ({"set": "cost_policy=os:system"}, "module:name"),

@@ -192,7 +192,7 @@ async def _body(struct: Any, request: web.Request) -> Any:
         json.loads(text, object_pairs_hook=_once)
         return body
     except (ValueError, RecursionError) as error:  # msgspec.DecodeError is a ValueError
-        has = f"; the body has {', '.join(struct.__struct_fields__)}" if "unknown field" in str(error) else ""
+        has = f"; the body has {', '.join(struct.__struct_encode_fields__)}" if "unknown field" in str(error) else ""
         raise BadRequest(in_words(str(error)) + has) from None
 
 

@@ -25,7 +25,7 @@ _Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
 _Ids = Annotated[list[_Number | str], msgspec.Meta(max_length=MOST)]
 _Letters = Annotated[_Ids | None, described("ids of dead letters, as `dead-letters` has them; null: all")]
-_Urls = Annotated[list[str], described("http and https URLs", min_length=1, max_length=MOST)]
+_Uris = Annotated[list[str], described("http and https URLs", min_length=1, max_length=MOST)]
 
 
 class CommandBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -45,9 +45,9 @@ class QueueBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
 
 
 class SnoozeBody(QueueBody, forbid_unknown_fields=True, kw_only=True):
-    """The body of `snooze`: `duration` or `until` says how long."""
+    """The body of `snooze`: `for` or `until` says how long."""
 
-    duration: Annotated[str, described("such as 30m, 2h, 1d")] = ""
+    for_: Annotated[str, described("such as 30m, 2h, 1d")] = msgspec.field(name="for", default="")
     until: Annotated[_Seconds | None, described("a time in epoch seconds")] = None
 
 
@@ -112,8 +112,8 @@ class DropBody(ReplayBody, forbid_unknown_fields=True, kw_only=True):
 class ForgetBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
     """The body of `forget`: URLs, or a pattern in frontiers with `keep_urls`, that are no longer known as seen."""
 
-    urls: _Urls | None = None
-    match: Annotated[str, described("a pattern as in `adjust`, in the place of `urls`; *: all")] = ""
+    uris: _Uris | None = None
+    match: Annotated[str, described("a pattern as in `adjust`, in the place of `uris`; *: all")] = ""
     pattern: Annotated[str, described("with `match`: a regular expression that is found in the URL")] = ""
     for_good: Annotated[bool, described("keep nothing for `undo`: needs the role admin")] = False
 
@@ -139,7 +139,7 @@ class ImportBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
     A dry run does not look at limits that would leave no room for some.
     """
 
-    urls: _Urls
+    uris: _Uris
     seeds: Annotated[bool, described("they are seeds")] = False
     force: Annotated[bool, described("schedule also those that were seen before")] = False
 
@@ -147,7 +147,8 @@ class ImportBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
 class CommandResult(msgspec.Struct, kw_only=True):
     """A command that was given, or its dry run.
 
-    `effect` is what it has changed, or would change. As long as it has not `ended`, `done` is the share that is, and
+    `args` are parameters of the request, a list of queues as its `match`, and the end of a wait as `until`. `effect` is
+    what it has changed, or would change. As long as it has not `ended`, `done` is the share that is, and
     `task` the name under which `commands` shows it again. `id` is that of its entry in the audit, null for a dry run,
     and for an import into partitions. `waits` is a sentence on what it waits for before it begins, `note` one on names
     in it that name nothing.
@@ -173,7 +174,8 @@ def result_of(task: Task, waits: str = "") -> CommandResult:
     step, asked = task.step, task.asked
     entry = step.entry or {}
     return CommandResult(
-        task=task.id, command=asked.op, args=asked.args, reason=asked.reason, dry_run=task.dry_run,
+        task=task.id, command=asked.op, args=asked.args if asked.given is None else asked.given,
+        reason=asked.reason, dry_run=task.dry_run,
         ended=task.ended.is_set() and not step.in_progress, done=step.done, id=entry.get("id"),
         effect=entry.get("effect", step.effect), note=step.note,
         waits=waits, error=step.error or None,
@@ -207,9 +209,9 @@ def _selected(body: QueueBody) -> dict[str, Any]:
 
 def snooze(job: ConsoleJob, body: SnoozeBody) -> SubmittedCommand:
     """Block queues for a time. Raises BadRequest unless one end is given."""
-    if (body.until is None) is not bool(body.duration):
-        raise BadRequest("snooze for how long? Give `duration`, such as 2h, or `until`")
-    end = forms.until(body.duration) if body.until is None else body.until
+    if (body.until is None) is not bool(body.for_):
+        raise BadRequest("snooze for how long? Give `for`, such as 2h, or `until`")
+    end = forms.until(body.for_) if body.until is None else body.until
     return SubmittedCommand("snooze", _selected(body) | {"until": end}, body.reason)
 
 
@@ -274,10 +276,10 @@ def drop(job: ConsoleJob, body: DropBody) -> SubmittedCommand:
 
 def forget(job: ConsoleJob, body: ForgetBody) -> SubmittedCommand:
     """Let URLs be scheduled again when they are found. Raises BadRequest unless they are given in one way."""
-    if (body.urls is None) is not bool(body.match) or (body.pattern and not body.match):
-        raise BadRequest("forget what? Give `urls`, or `match`, which `pattern` may narrow")
-    if body.urls is not None:
-        args: dict[str, Any] = {"uris": body.urls}
+    if (body.uris is None) is not bool(body.match) or (body.pattern and not body.match):
+        raise BadRequest("forget what? Give `uris`, or `match`, which `pattern` may narrow")
+    if body.uris is not None:
+        args: dict[str, Any] = {"uris": body.uris}
     else:
         args = {"match": with_kind(body.match)} | ({"pattern": body.pattern} if body.pattern else {})
     return SubmittedCommand("forget", args | _for_good(body), body.reason)
@@ -286,7 +288,7 @@ def forget(job: ConsoleJob, body: ForgetBody) -> SubmittedCommand:
 def simulate(job: ConsoleJob, body: SimulateBody) -> SubmittedCommand:
     """Simulate how the crawl goes on. Raises BadRequest for settings that cannot be changed."""
     return forms.simulation(
-        body.match, body.set, until=body.until, fetchers=body.fetchers, most=body.max_fetches, seed=body.seed
+        body.match, body.set, until=body.until, fetchers=body.fetchers, max_fetches=body.max_fetches, seed=body.seed
     )
 
 
@@ -305,12 +307,13 @@ def _letters(job: ConsoleJob, body: ReplayBody) -> dict[str, Any]:
 def schedule(job: ConsoleJob, body: ImportBody) -> SubmittedCommand:
     """Schedule URLs. Raises BadRequest for one that is no URL."""
     found: list[Any] = []
-    for place, url in enumerate(body.urls):
+    for place, url in enumerate(body.uris):
         try:
             href = uris.parse(url)
         except InvalidUrl as error:
-            raise BadRequest(f"urls[{place}]: {url[:200]!r} is no http or https URL ({error})") from None
+            raise BadRequest(f"uris[{place}]: {url[:200]!r} is no http or https URL ({error})") from None
         uri = CrawlUri(url, force=body.force)
         found.append(lists.fields(lists.as_seed(uri, href) if body.seeds else uri))
     in_place = {"in_place": True} if body.force else {}
-    return SubmittedCommand("schedule", {"uris": found} | in_place, body.reason)
+    asked = {"uris": body.uris, "seeds": body.seeds, "force": body.force}
+    return SubmittedCommand("schedule", {"uris": found} | in_place, body.reason, asked)

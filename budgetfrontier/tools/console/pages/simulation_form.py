@@ -17,5 +17,5 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "totals": totals,
         "why_not": as_sentence(job.why_no_simulation),
         "match": query.match("match"),
-        "most": MOST_FETCHES,
+        "max_fetches": MOST_FETCHES,
     }

@@ -18,7 +18,7 @@ from budgetfrontier.storage.seed_list import listed
 from budgetfrontier.tools.console import named_tokens
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.api import PREFIX, api_routes
-from budgetfrontier.tools.console.api.command_bodies import CommandResult
+from budgetfrontier.tools.console.api.command_bodies import CommandResult, result_of
 from budgetfrontier.tools.console.api.openapi import ApiProblem
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
@@ -110,13 +110,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "undo": {"id": 1},
     "retire": {"queue": "capped.test"},
     "unretire": {"queue": "named.test"},
-    "snooze": {"queue": "capped.test", "duration": "2h"},
+    "snooze": {"queue": "capped.test", "for": "2h"},
     "wake": {"queue": "snoozed.test"},
     "delete": {"queue": "named.test"},
     "replay": {"ids": None},
     "drop": {"ids": None, "for_good": True},
-    "import": {"urls": ["http://new.test/", "http://capped.test/1"], "seeds": True},
-    "forget": {"urls": ["http://dead.test/", "http://none.test/"]},
+    "import": {"uris": ["http://new.test/", "http://capped.test/1"], "seeds": True},
+    "forget": {"uris": ["http://dead.test/", "http://none.test/"]},
     "terminate": {},
 }
 """A body of each command that a job without `keep_urls` or adjustments carries out, in an order in which all apply."""
@@ -134,6 +134,39 @@ def test_each_command_is_carried_out(job: Path) -> None:
     assert results["import"].effect is not None and results["import"].effect["added"] == 1
     with Reader(job / "frontier") as reader, reader.view() as view:
         assert "http://new.test/" in {seed.row.url for seed in listed(view)}
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        *((name, body) for name, body in BODIES.items() if name not in ("import", "forget")),
+        ("withdraw", {"id": 2}),
+        ("discard", {"id": 2}),
+        ("undo", {"id": 2, "force": True}),
+        ("retire", {"match": "host:*.test", "states": ["READY"]}),
+        ("wake", {"queues": ["capped.test", "named.test"]}),
+        ("set-queue", {"match": "host:*.test", "interval": 60.0, "max_completed": 9}),
+        ("snooze", {"queue": "capped.test", "until": 1e9}),
+        ("delete", {"queue": "a*", "pattern": "b", "match": "host:a.test", "states": ["READY"], "for_good": True}),
+        ("replay", {"ids": None, "match": "host:a.test", "why": "*"}),
+        ("drop", {"ids": [1, 2], "for_good": True}),
+        ("import", {"uris": ["http://new.test/"], "seeds": True, "force": True}),
+        ("forget", {"uris": ["http://dead.test/"], "for_good": True}),
+        ("forget", {"match": "host:a.test", "pattern": "b"}),
+        ("simulate", {"until": "12h", "fetchers": 4, "max_fetches": 100, "seed": 7}),
+        ("simulate", {"set": {"queue_total_budget": 50}, "match": "host:a.test"}),
+    ],
+)
+def test_an_answer_has_the_arguments_under_the_names_of_the_request(job: Path, name: str, body: Any) -> None:
+    (resource,) = (one for one in COMMANDS if one.name == name)
+    given = body | ({} if name == "simulate" else {"reason": "x"})
+    (console_job,) = jobs_at(job)
+    asked = resource.answer(console_job, msgspec.convert(given, resource.parameters))
+    args = result_of(Task(console_job, asked, "alice", dry_run=True, back="")).args
+    assert args.keys() <= set(resource.parameters.__struct_encode_fields__)
+    folded = {"queues": "match", "for": "until"}
+    assert {folded.get(one, one) for one in body} <= args.keys()
+    assert {one: args[one] for one in body.keys() - folded} == {one: body[one] for one in body.keys() - folded}
 
 
 def test_what_is_kept_for_undo_is_listed_and_discarded(steered: Path) -> None:
@@ -173,7 +206,7 @@ def test_what_is_kept_for_undo_is_listed_and_discarded(steered: Path) -> None:
 )
 def test_a_command_on_queues_takes_those_that_are_selected(job: Path, selection: Any, changed: list[str]) -> None:
     async def act(caller: Caller) -> tuple[CommandResult, CommandResult]:
-        body = selection | {"duration": "1d", "reason": "at night"}
+        body = selection | {"for": "1d", "reason": "at night"}
         return await caller.give("snooze", body | {"dry_run": True}), await caller.give("snooze", body)
 
     shown, given = called(job, act)
@@ -199,7 +232,7 @@ def test_an_adjustment_of_queues_is_withdrawn(job: Path) -> None:
 def test_queues_uris_and_dead_letters_are_selected_by_pattern_state_and_reason(job: Path) -> None:
     async def act(caller: Caller) -> list[Any]:
         bodies: list[tuple[str, dict[str, Any]]] = [
-            ("snooze", {"match": "*.test", "states": ["RETIRED"], "duration": "2h"}),
+            ("snooze", {"match": "*.test", "states": ["RETIRED"], "for": "2h"}),
             ("wake", {"states": ["SNOOZED"], "dry_run": True}),
             ("delete", {"match": "host:capped.test", "dry_run": True}),
             ("replay", {"ids": None, "match": "dead.test", "why": "poi*", "dry_run": True}),
@@ -227,7 +260,7 @@ def test_dry_runs_of_import_and_forget_tell_what_then_happens(job: Path) -> None
     async def act(caller: Caller) -> list[Any]:
         found = []
         for name in ("import", "forget", "import"):
-            body = {"urls": urls, "reason": "x"}
+            body = {"uris": urls, "reason": "x"}
             found.append((await caller.give(name, body | {"dry_run": True})).effect)
             found.append((await caller.give(name, body)).effect)
         return found
@@ -333,9 +366,9 @@ def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> N
     [
         ("forget", {"match": "*", "reason": "x"}, 409, "keep_urls"),
         ("forget", {"match": "*", "reason": "x", "dry_run": True}, 409, "keep_urls"),
-        ("forget", {"urls": ["http://a.test/"], "match": "*", "reason": "x"}, 400, "forget what"),
-        ("forget", {"urls": ["http://a.test/"], "pattern": "a", "reason": "x"}, 400, "forget what"),
-        ("forget", {"urls": ["http://a.test/"], "for_good": True, "reason": "x"}, 403, "role admin"),
+        ("forget", {"uris": ["http://a.test/"], "match": "*", "reason": "x"}, 400, "forget what"),
+        ("forget", {"uris": ["http://a.test/"], "pattern": "a", "reason": "x"}, 400, "forget what"),
+        ("forget", {"uris": ["http://a.test/"], "for_good": True, "reason": "x"}, 403, "role admin"),
         ("simulate", {"match": "host:a.test"}, 400, "it is for `set`"),
         ("simulate", {"until": "long"}, 400, "until: expected a duration"),
         ("simulate", {"set": {"cost_policy": "os:system"}}, 400, "module:name"),
@@ -356,8 +389,8 @@ def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> N
         ),
         ("wake", {"match": "sheet:x", "reason": "x"}, 409, "sheet"),
         ("wake", {"states": ["SLEEPING"], "reason": "x"}, 400, "states[0]: invalid enum value"),
-        ("snooze", {"queue": "capped.test", "reason": "x"}, 400, "Give `duration`"),
-        ("snooze", {"queue": "capped.test", "reason": "x", "duration": "long"}, 400, 'not "long"'),
+        ("snooze", {"queue": "capped.test", "reason": "x"}, 400, "Give `for`"),
+        ("snooze", {"queue": "capped.test", "reason": "x", "for": "long"}, 400, 'not "long"'),
         ("adjust", {"set": {"queue_total_budget": 1}, "reason": "x"}, 400, "which queues"),
         ("adjust", {"match": "*", "set": {}, "reason": "x"}, 400, "change what"),
         ("adjust", {"match": "*", "set": {"queue_total_budgt": 1}, "reason": "x"}, 400, "did you mean"),
@@ -366,7 +399,7 @@ def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> N
         ("replay", {"ids": [], "reason": "x"}, 400, "which dead letters"),
         ("drop", {"ids": [1], "why": "x", "reason": "x"}, 400, "which dead letters"),
         ("wake", {"match": "sheet:one", "reason": "x"}, 409, "nothing is selected by its sheet"),
-        ("import", {"urls": ["gopher://x.test/"], "reason": "x"}, 400, "urls[0]"),
+        ("import", {"uris": ["gopher://x.test/"], "reason": "x"}, 400, "uris[0]"),
         ("terminate", {"reason": "x"}, 403, "needs a token with the role admin; that of alice has the role steer"),
         ("delete", {"queue": "*", "for_good": True, "reason": "x"}, 403, "role admin"),
     ],
