@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -141,9 +141,9 @@ def test_copies_are_equal_however_often_they_were_killed(random: Random, cost: s
 def test_what_was_answered_is_kept_and_nothing_else_counts(random: Random) -> None:
     """Owners come and go: killed, or overtaken while they still believe that the partition is theirs."""
     log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": FRONTIER}))
-    with TemporaryDirectory() as room, pytest.MonkeyPatch.context() as patch:
+    with TemporaryDirectory() as room, pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
         patch.setattr(partition, "PLACE_EVERY", random.choice([1, 5, 64]))
-        owners = [Owner(Path(room, "0"), log)]
+        owners = [opened.enter_context(closing(Owner(Path(room, "0"), log)))]
         folders = 1
         answered, leases = set[str](), set[int]()
         for step in range(60):
@@ -169,7 +169,7 @@ def test_what_was_answered_is_kept_and_nothing_else_counts(random: Random) -> No
                     again = random.random() < 0.5 and not owners
                     folder = Path(room, str(folders - 1 if again else folders))
                     folders += not again
-                    owners.append(Owner(folder, log))
+                    owners.append(opened.enter_context(closing(Owner(folder, log))))
                 case 5:
                     for zombie in owners[:-1]:
                         url = f"https://{OWN[0]}/zombie-{step}"
