@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Final, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -12,7 +13,25 @@ from budgetfrontier.storage.damage import Damage
 
 encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
+_decode_fields: Final = msgspec.msgpack.Decoder(list[Any]).decode
 _T = TypeVar("_T")
+
+
+def with_checksum(record: bytes) -> bytes:
+    """Return an encoded array with another first field, the CRC-32 of the record: `row_patches` sees all its fields."""
+    return encode([crc32(record), *_decode_fields(record)])
+
+
+def without_checksum(row: bytes) -> bytes:
+    """Return the record in a row that `with_checksum` has made. Raises Damage if any bit is another one."""
+    try:
+        crc, *fields = _decode_fields(row)
+        record = encode(fields)
+    except (ValueError, TypeError, RecursionError) as e:  # msgspec's are ValueErrors
+        raise Damage(str(e)) from None
+    if crc != crc32(record):
+        raise Damage("another checksum")
+    return record
 
 
 def decoder(kind: type[_T]) -> Callable[[bytes], _T]:

@@ -29,7 +29,8 @@ from budgetfrontier.rules.group_limits import add, without_queues
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import bloom_file, keys, meta, removed
-from budgetfrontier.storage.damage import report
+from budgetfrontier.storage.damage import Damage, report
+from budgetfrontier.storage.encoding import without_checksum
 from budgetfrontier.storage.kept_places import place_in_future, waits_at
 from budgetfrontier.storage.records import (
     Counters,
@@ -105,6 +106,7 @@ class _Checker:
         self._check_filter()
         meta.read_assignments(self._txn, self._db[keys.META])
         meta.read_changes(self._txn, self._db[keys.META])
+        self._check_rows_of_partition()
         self._check_audit()
         self._check_removed()
         self._check_runs()
@@ -434,6 +436,17 @@ class _Checker:
         for key, value in self._items(keys.HOSTS):
             if why := host_objection(key, decode_host(value)):
                 self._report(f"hosts: {key!r}: {why}")
+
+    def _check_rows_of_partition(self) -> None:
+        found = {name: meta.read_row(self._txn, self._db[keys.META], name) for name in sorted(meta.OWNED)}
+        if found[meta.PLACE] is None:  # the note is its caller's own
+            return
+        for name, row in found.items():
+            try:
+                if row is not None:
+                    without_checksum(row)
+            except Damage as e:
+                self._report(f"meta: {name.decode()}: {e}")
 
     def _check_peers(self) -> None:
         for key, value in self._items(keys.PEERS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import lmdb
 
@@ -71,6 +72,25 @@ class Layout(struct.Struct):
             raise Damage(f"{bytes(buffer).hex()}: {e}") from None
 
 
+class CheckedLayout:
+    """The layout of a value that consists of numbers and their CRC-32: a wrong bit in them would do harm unseen."""
+
+    def __init__(self, format: str) -> None:
+        self._numbers, self._whole = Layout(format), Layout(format + "I")
+        self.size = self._whole.size
+
+    def pack(self, *numbers: int) -> bytes:
+        """Return numbers as they are stored."""
+        return self._whole.pack(*numbers, crc32(self._numbers.pack(*numbers)))
+
+    def unpack(self, buffer: Any, /) -> tuple[Any, ...]:
+        """Return the numbers in stored bytes. Raises Damage if the length or the checksum is wrong."""
+        *numbers, crc = self._whole.unpack(buffer)
+        if crc != crc32(self._numbers.pack(*numbers)):
+            raise Damage(f"{bytes(buffer).hex()}: another checksum")
+        return tuple(numbers)
+
+
 class RankLayout(Layout):
     """The layout of a rank, or of a key that ends with one: with a cost at its end if the URI has a precedence."""
 
@@ -108,7 +128,8 @@ series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
 preloaded = Layout(">H16s")  # number of a file, fingerprint
 value = Layout(">b")  # the value of a URI in such a file
 history = Layout(">4H4e")
-peer = Layout(">qQqQ")  # log offset and part of what was heard last, and of what was told; -1: nothing
+peer = CheckedLayout(">qQqQ")  # log offset and part of what was heard last, and of what was told; -1: nothing
+changes = CheckedLayout(">Q")  # the number of the last changes of a partition
 delivery = Layout(">HH")  # attempts, deliveries
 
 FINGERPRINT = 16  # bytes of a key of `seen`

@@ -41,7 +41,6 @@ NOTE = b"note"
 PLACE = b"place"
 COMMANDS = b"commands"
 CHANGES = b"changes"
-_numbered = keys.Layout(">QI")
 OWNED = frozenset((NOTE, PLACE, COMMANDS))
 """The rows that belong to whoever drives the frontier: its note, the place of a partition in its log, and the commands
 of operators that were sent to it."""
@@ -184,17 +183,14 @@ def read_changes(txn: keys.Txn, db: Any) -> int:
     if value is None:
         return 0
     try:
-        number, crc = _numbered.unpack(value)
-        if crc != zlib.crc32(keys.u64.pack(number)):
-            raise Damage("another checksum")
-        return int(number)
+        return int(keys.changes.unpack(value)[0])
     except Damage as e:
         raise CorruptFrontier(f"the number of changes cannot be read ({e}); restore a snapshot") from None
 
 
 def write_changes(txn: keys.Txn, db: Any, number: int) -> None:
     """Store the number of the last changes, with its CRC-32: the next ones of an owner, for all copies, follow it."""
-    txn.put(CHANGES, _numbered.pack(number, zlib.crc32(keys.u64.pack(number))), db=db)
+    txn.put(CHANGES, keys.changes.pack(number), db=db)
 
 
 def read_filter(txn: keys.Txn, db: Any) -> FilterRow | None:

@@ -17,9 +17,11 @@ from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import CommandInProgress, FrontierClosed, FrontierError, LeaseExpired
 from budgetfrontier.storage import keys, meta, table_changes
+from budgetfrontier.storage.encoding import encode, with_checksum
 from budgetfrontier.storage.environment import Environment
 from tests.support import START, kernel, make_settings, one, pages, record
 
+AT_0 = with_checksum(encode([0]))
 PARTITION = 9
 
 
@@ -31,7 +33,7 @@ def owner(
     clock = clock or ManualClock(START)
     frontier = Frontier.open(folder / "frontier", settings, clock=clock, keep_leases=True, partition=partition)
     log = frontier.internals.changelog
-    log.write(meta.PLACE, b"0")
+    log.write(meta.PLACE, AT_0)
     return frontier, log
 
 
@@ -58,7 +60,7 @@ def test_nothing_is_stored_before_the_log_has_it(tmp_path: Path) -> None:
     assert not (tmp_path / "frontier" / "data.mdb").exists()
     log.commit()
     with Reader(tmp_path / "frontier") as reader:
-        assert (reader.summary().seen, reader.row(meta.PLACE)) == (6, b"0")
+        assert (reader.summary().seen, reader.row(meta.PLACE)) == (6, AT_0)
         f.schedule("https://c.test/")
         with pytest.raises(FrontierError, match="that the log has not"):
             log.commit()
@@ -83,7 +85,7 @@ def test_where_nothing_happens_there_is_nothing_to_write(tmp_path: Path) -> None
         clock.advance(61)
         assert f.lease(5) == [] and f.next_ready_in() is not None
         assert f.summary().queued == 1
-        log.write(meta.PLACE, b"0")
+        log.write(meta.PLACE, AT_0)
         assert not log.has_changes and log.take() is None and not log.is_full
         f.check()  # which writes the counters as they are
         assert not log.has_changes
@@ -243,7 +245,7 @@ def test_hooks_are_called_once_what_the_opening_did_is_committed(tmp_path: Path)
             tmp_path / "f", settings, clock=ManualClock(START), hooks=[on_pause_at_finish], keep_leases=True,
             partition=PARTITION,
         )  # fmt: skip
-        frontier.internals.changelog.write(meta.PLACE, b"0")
+        frontier.internals.changelog.write(meta.PLACE, AT_0)
         return frontier, frontier.internals.changelog
 
     f, log = opened(3)

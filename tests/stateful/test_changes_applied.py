@@ -19,6 +19,7 @@ from budgetfrontier.core import patterns, uris
 from budgetfrontier.engine.changelog import Changelog
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys, meta, table_changes
+from budgetfrontier.storage.encoding import encode, with_checksum
 from budgetfrontier.storage.environment import Environment
 from tests.examples import few
 from tests.stateful.model import OPTIONS
@@ -68,7 +69,7 @@ class OwnerMachine(FrontierMachine):
             folder, settings, clock=self.clock, hooks=[self], keep_leases=keep_leases, partition=PARTITION
         )
         self.log, self.copy, self.sent = frontier.internals.changelog, Environment(copy), list[bytes]()
-        self.log.write(meta.PLACE, b"%d" % self.owners)
+        self.log.write(meta.PLACE, with_checksum(encode([self.owners])))
         self.log.peers.hear(1, (self.owners, 2))
         return frontier
 

@@ -14,7 +14,8 @@ from budgetfrontier.cluster.log.entries import Steered
 from budgetfrontier.cluster.quotas.quota_grants import QuotaGrants
 from budgetfrontier.cluster.quotas.quota_slices import Slice
 from budgetfrontier.errors import CorruptFrontier, FrontierError
-from budgetfrontier.storage import meta
+from budgetfrontier.storage import encoding, meta
+from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.reader import Reader
 
 ADJUSTMENTS: Final = 10_000
@@ -37,7 +38,7 @@ class LogPlace(msgspec.Struct, array_like=True, frozen=True):
     """The identity of the log, if the bus has any: that of the topic."""
 
 
-class QuotaState(msgspec.Struct):
+class QuotaState(msgspec.Struct, array_like=True):
     """The part of the crawl-wide totals that a partition has."""
 
     slice: Slice = Slice()
@@ -45,7 +46,7 @@ class QuotaState(msgspec.Struct):
     """The totals, if this partition is the treasurer."""
 
 
-class KnownCommands(msgspec.Struct):
+class KnownCommands(msgspec.Struct, array_like=True):
     """The latest commands of operators, oldest first, with the ids of their audit entries, if they have some."""
 
     commands: dict[bytes, int | None] = {}
@@ -89,17 +90,21 @@ class KnownCommands(msgspec.Struct):
 FRONTIER: Final = "frontier"
 """The folder with the tables, in that of a partition."""
 
-encode: Final = msgspec.msgpack.Encoder().encode
-"""Return the row of a state."""
-_decoders: Final = {kind: msgspec.msgpack.Decoder(kind).decode for kind in (LogPlace, QuotaState, KnownCommands)}
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decoders: Final = {kind: encoding.decoder(kind) for kind in (LogPlace, QuotaState, KnownCommands)}
 _T = TypeVar("_T", LogPlace, QuotaState, KnownCommands)
+
+
+def encode(found: LogPlace | QuotaState | KnownCommands) -> bytes:
+    """Return the row of a state, with a checksum: a wrong bit would skip a part of its log, or grant quota twice."""
+    return encoding.with_checksum(_encode(found))
 
 
 def decode(row: bytes, kind: type[_T]) -> _T:
     """Return the state in a row. Raises CorruptFrontier."""
     try:
-        found: Any = _decoders[kind](row)
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        found: Any = _decoders[kind](encoding.without_checksum(row))
+    except Damage as e:
         raise CorruptFrontier(f"the state of the partition cannot be read ({e}); restore a snapshot") from None
     return found  # type: ignore[no-any-return]
 
