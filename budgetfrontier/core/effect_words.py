@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Final
 
-from budgetfrontier.core.units import write_duration
+from budgetfrontier.core.units import counted, write_duration
 
 _WORDS: Final = {
     "as_of": "as of",
@@ -26,6 +28,8 @@ _WORDS: Final = {
     "missing_partitions": "partitions that do not answer",
     "of_queues": "queues of these",
     "out": "being fetched",
+    "paces": "paces of queues before",
+    "paces_again": "paces that queues have again",
     "queues_count": "number of queues",
     "rest": "rests until",
     "still_over": "over a budget or quota still",
@@ -60,3 +64,18 @@ def pace_in_words(name: str, value: float | None) -> str:
     if name == "interval":
         return "of the settings" if value is None else write_duration(value)
     return f"{value:,.0f}" if value else "none"
+
+
+def paces_in_words(name: str, queues: Mapping[str, int]) -> str:
+    """Return the values of PACE that queues have, from how many have each: by values as JSON, and "" for others.
+
+    >>> paces_in_words("interval", {"null": 3})
+    'of the settings'
+    >>> paces_in_words("interval", {"2.0": 14, "3600.0": 1, "": 2})
+    '2s for 14 queues, 1h for 1 queue and others for 2 queues'
+    """
+    told = {value: pace_in_words(name, json.loads(value)) if value else "others" for value in queues}
+    if len(queues) == 1:
+        return told.popitem()[1]
+    *first, last = (f"{told[value]} for {counted(count, 'queue')}" for value, count in queues.items())
+    return f"{', '.join(first)} and {last}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words
+from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words, paces_in_words
 from budgetfrontier.core.units import format_size, format_time
 from budgetfrontier.reports.format import as_written, clean, counted, setting_as_written
 from budgetfrontier.storage.records import AuditEntry
@@ -56,7 +56,7 @@ def undone(effect: _Values) -> str:
     if "left" in effect:
         as_is = "is left as it is" if effect["left"] == 1 else "are left as they are"
         left = f"; {counted(effect['left'], 'queue')} changed since, and {as_is}" if effect["left"] else ""
-        return f"restored {counted(effect['restored'], 'queue')}{left}"
+        return f"restored {counted(effect['restored'], 'queue')}{paces_again(effect)}{left}"
     if "removed" in effect:
         parts = (("removed", effect["removed"]), ("restored", effect.get("restored", ())))
         return "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
@@ -175,9 +175,18 @@ def selected(op: str, args: _Values, effect: _Values, *, verb: str = "") -> str:
     details = f": {moved}, with {counted(effect['uris'], 'URI')}" if moved else ""
     until = f" until {format_time(args['until'])}" if op == "snooze" else ""
     of = f"{effect['changed']:,} of {counted(effect['matched'], 'queue')}{of_queues}"
-    pace = ", ".join(f"{in_words(name)} {pace_in_words(name, args[name])}" for name in PACE if name in args)
+    were = {name: f", was {paces_in_words(name, found)}" for name, found in effect.get("paces", {}).items()}
+    given = (name for name in PACE if name in args)
+    pace = "; ".join(f"{in_words(name)} {pace_in_words(name, args[name])}{were.get(name, '')}" for name in given)
     done = f"{verb or ('was' if effect['changed'] == 1 else 'were')} {_DONE[op]}{until}{pace and f' ({pace})'}{details}"
     return f"{of} {done}{still_over(effect)}{_still_closed(effect)}"
+
+
+def paces_again(effect: _Values) -> str:
+    """Return the paces that queues have again after an undo, behind their number; "" if it is about no pace."""
+    found = effect.get("paces_again", {}).items()
+    told = "; ".join(f"{in_words(name)} {paces_in_words(name, queues)}" for name, queues in found)
+    return told and f" ({told})"
 
 
 def still_over(effect: _Values) -> str:

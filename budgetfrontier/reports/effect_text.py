@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words
+from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words, paces_in_words
 from budgetfrontier.core.units import format_size, format_time
 
 _TIMES = ("wake_time", "block", "delayed", "rest", "closed_until", "until", "as_of")  # values that are epoch seconds
@@ -35,6 +35,8 @@ def as_told(name: str, value: object) -> str:
 def _told_parts(name: str, values: Mapping[str, Any]) -> str:
     if name == "kept":  # the rest of it is a place in the frontier
         return format_size(values["bytes"])
+    if name in PACE:
+        return paces_in_words(name, values)
     if name == "set":
         return " ".join(f"{setting}={as_told(setting, value)}" for setting, value in values.items())
     if name == "states":

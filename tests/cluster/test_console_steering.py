@@ -167,6 +167,8 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
         assert "https://h1.test/0" in page and "explain" not in page
         assert "/queue/h1.test" in queues
         assert "There is no queue" in (await do("/queue/h9.test"))[1]
+        _, text, _ = await do("/steer", op="snooze", match="*", **{"for": "1h"}, reason="many")
+        assert "<dt><bdi>queues selected</bdi>" in text and "reconsidered" not in text, text
         _, text, shown = await do("/steer", op="delete", pattern="/1$", reason="old")
         assert "<dt><bdi>deleted</bdi></dt><dd><bdi>4</bdi></dd>" in text
         operator.applied(operator.give(OperatorCommand("resume", {}, "other", "go on")))

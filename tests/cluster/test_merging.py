@@ -205,10 +205,16 @@ def test_undos_are_added_and_states_are_told_once() -> None:
     one = {"queue": "a", "before": {"state": "READY"}, "after": {"state": "RETIRED"}}
     assert merged_effect([one]) == one
     selected = [
-        {"selected": 2, "states": {"READY": 2}, "queues": ["a", "b"]},
-        {"selected": 0, "states": {}, "queues": []},
+        {"matched": 2, "states": {"READY": 2}, "queues": ["a", "b"], "paces": {"interval": {"2.0": 1, "null": 1}}},
+        {"matched": 1, "states": {}, "queues": [], "paces": {"interval": {"2.0": 1}}},
+        {"matched": 0, "states": {}, "queues": []},
     ]
-    assert merged_effect(selected) == {"selected": 2, "states": {"READY": 2}, "queues": ["a", "b"]}
+    assert merged_effect(selected) == {
+        "matched": 3,
+        "states": {"READY": 2},
+        "queues": ["a", "b"],
+        "paces": {"interval": {"2.0": 2, "null": 1}},
+    }
     tallies = [
         {"added": 2, "reasons": {}},
         {"added": 1, "reasons": {"scheme": 3}},

@@ -171,7 +171,7 @@ _RULES: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
     "kept": lambda found: {"bytes": sum(one["bytes"] for one in found if one)},
     **dict.fromkeys(("by_next_uri", "quotas"), any),
     **dict.fromkeys(("queues", "changed", "of_queues", "retired", "revived", "eligible", "ineligible"), _named),
-    **dict.fromkeys(("others", "eligible_spend", "then", "states", "reasons"), _sums),
+    **dict.fromkeys(("others", "eligible_spend", "then", "states", "reasons", "paces", "paces_again"), _sums),
     **dict.fromkeys(("promised", "replaced", "withdrawn", "scope_unknown", "warnings"), _told),
 }
 """The rules by which parts of effects are merged that are not merged as usual."""
@@ -187,7 +187,7 @@ def merged_effect(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if name not in _OF_ONE
     }
     found.get("then", {}).pop("retired_upto", None)
-    if "matched" in found:
+    if "groups" in found:
         found |= _merged_survey(effects)
     if "states" in found:
         del found["queues"][NAMED_QUEUES:]

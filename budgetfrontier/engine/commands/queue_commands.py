@@ -18,6 +18,7 @@ from budgetfrontier.engine.commands import selection
 from budgetfrontier.engine.commands.selection import (
     SelectedQueues,
     count,
+    count_paces,
     count_still_closed,
     count_still_over,
     summary,
@@ -125,6 +126,7 @@ def step(
         after = look_at_queue(queue)
         count_still_over(progress.effect, over)
         count_still_closed(progress.effect, op, before, now)
+        count_paces(progress.effect, "paces", before, args)
         if count(progress.effect, queue, before, after):
             changed[keys.u32.pack(queue.id)] = encode(ChangedQueue(queue.queue, before, after))
     if not args.get("for_good"):

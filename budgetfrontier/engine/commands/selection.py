@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
+from budgetfrontier.core.effect_words import PACE
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.patterns import Pattern
 from budgetfrontier.errors import FrontierError
@@ -17,6 +19,9 @@ from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.records import NAMED_QUEUES, expanded
 from budgetfrontier.storage.uri_values import expand
 from budgetfrontier.storage.view import View
+
+_PACES = 20
+"""Values of an interval, or of a limit, for each of which an effect counts the queues; those with others are summed."""
 
 
 def check_pattern(text: str) -> None:
@@ -142,6 +147,16 @@ def count_still_closed(effect: dict[str, Any], op: str, before: dict[str, Any], 
     """Count a queue in the effect of `wake` if it waited for its crawl windows: it does so again from its turn on."""
     if op == "wake" and before.get("closed_until", 0) > now:
         effect["still_closed"] = effect.get("still_closed", 0) + 1
+
+
+def count_paces(effect: dict[str, Any], name: str, look: dict[str, Any], given: Collection[str]) -> None:
+    """Count a queue in a part of an effect by those values of its pace that are given, as JSON."""
+    for one in PACE:
+        if one in given:
+            counts = effect.setdefault(name, {}).setdefault(one, {})
+            value = json.dumps(look[one])
+            value = value if value in counts or len(counts) < _PACES else ""
+            counts[value] = counts.get(value, 0) + 1
 
 
 def hands_out(queue: QueueRecord) -> bool:

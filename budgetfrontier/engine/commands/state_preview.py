@@ -15,6 +15,7 @@ from budgetfrontier.engine.commands.preview import test_of_retirement
 from budgetfrontier.engine.commands.selection import (
     SelectedQueues,
     count,
+    count_paces,
     count_still_closed,
     count_still_over,
     hands_out,
@@ -136,6 +137,7 @@ def of_queues(view: View, op: str, args: dict[str, Any], now: float) -> dict[str
             count(effect, queue, before, look_at_queue(queue))
             count_still_over(effect, _retires_again(terms, op, was, queue))
             count_still_closed(effect, op, before, now)
+            count_paces(effect, "paces", before, args)
     return effect
 
 

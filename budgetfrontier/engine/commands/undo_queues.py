@@ -15,6 +15,7 @@ from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import queue_commands
+from budgetfrontier.engine.commands.selection import count_paces
 from budgetfrontier.engine.commands.state_preview import look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
@@ -129,6 +130,8 @@ def _count(effect: dict[str, Any], queue: QueueRecord, one: ChangedQueue, comman
             effect["changed"].append(f"{queue.queue}: {' and '.join(differences(found, one.after, command))}")
         return False
     effect["restored"] += 1
+    if command in PACING:
+        count_paces(effect, "paces_again", one.before, [name for name in PACE if one.before[name] != one.after[name]])
     if len(effect["queues"]) < NAMED_QUEUES:
         effect["queues"].append(queue.queue)
     return True

@@ -122,7 +122,7 @@ def _tell_left(effect: dict[str, Any]) -> None:
 
 def tell_undo_preview(effect: dict[str, Any]) -> None:
     """Print the effect that an undo would have."""
-    from budgetfrontier.reports.audit_sentences import left_waiting
+    from budgetfrontier.reports.audit_sentences import left_waiting, paces_again
     from budgetfrontier.reports.effect_text import as_told
     from budgetfrontier.reports.format import clean, counted
     from budgetfrontier.tools.cli.adjustments import changes, named_keys, tell_foreseen
@@ -138,7 +138,7 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
         if effect.get("changed_count"):
             say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")
     elif "left" in effect:
-        say(f"would restore {named_keys(effect['restored'], effect['queues'])}")
+        say(f"would restore {named_keys(effect['restored'], effect['queues'])}{paces_again(effect)}")
         if effect["left"]:
             say(f"would leave {counted(effect['left'], 'queue')} that changed since; --force restores them, too")
             _tell_left(effect)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, Reader
+from budgetfrontier import CrawlUri, Frontier, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import runner, state_preview, undo_checks
 from budgetfrontier.engine.commands.mailbox import Command
@@ -102,6 +102,15 @@ def test_a_dry_run_shows_what_the_command_then_does_and_undo_takes_it_back(tmp_p
             f.undo(entry.id)
         with pytest.raises(FrontierError, match="give that again"):
             f.undo(number)
+
+
+def test_many_paces_are_counted_together(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"keep_urls": True}})) as f:
+        f.schedule_many(f"https://{number}.test/" for number in range(30))
+        for number in range(30):
+            f.set_queue(f"{number}.test", interval=number)
+        counts = give(f, "set_queue", match="*", interval=5).effect["paces"]["interval"]
+        assert counts.pop("") == 10 and counts == {f"{number}.0": 1 for number in range(20)}
 
 
 @pytest.mark.parametrize(

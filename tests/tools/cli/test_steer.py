@@ -1102,15 +1102,21 @@ def test_a_crawl_that_goes_on_with_little_room_is_said_to_be_paused_again(
 def test_the_pace_of_queues_has_units_wherever_it_is_told(tmp_path: Path, cli: Cli) -> None:
     with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"keep_urls": True}})) as f:
         f.schedule_many(pages("ab", 2))
-    told = "2 of 2 queues would be given another pace (interval 1h, limit of completed URLs 1,500): 2 INACTIVE"
-    given = ("set-queue", tmp_path, "--match", "*", "--interval", "1h", "--limit", "1500")
+    given = ("set-queue", tmp_path, "--match", "*", "--interval", "2s", "--limit", "1500")
+    paces = "interval 2s, was of the settings; limit of completed URLs 1,500, was none"
+    told = f"2 of 2 queues would be given another pace ({paces}): 2 INACTIVE"
     assert told in cli(*given, "--dry-run").out
     assert told.replace("would be", "were") in cli(*given).out
     assert told.replace("would be", "were") in cli("audit", tmp_path).out
     many = newest(tmp_path).id
-    assert "a.test: interval 1h -> 2h" in cli("set-queue", tmp_path, "a.test", "--interval", "2h").out
-    assert "left: a.test: its interval is 2h, and was 1h" in cli("undo", tmp_path, many, "--dry-run").err
-    assert f"undone {many}, set-queue: restored 1 queue" in cli("undo", tmp_path, many).out
+    assert "a.test: interval 2s -> 2h" in cli("set-queue", tmp_path, "a.test", "--interval", "2h").out
+    again = cli("set-queue", tmp_path, "--match", "*", "--interval", "2h")
+    assert "1 of 2 queues was given another pace (interval 2h, was 2h for 1 queue and 2s for 1 queue)" in again.out
+    assert "would restore 1 queue: b.test (interval 2s)" in cli("undo", tmp_path, newest(tmp_path).id, "--dry-run").out
+    assert "restored 1 queue (interval 2s)" in cli("undo", tmp_path, newest(tmp_path).id).out
+    assert "left: a.test: its interval is 2h, and was 2s" in cli("undo", tmp_path, many, "--dry-run").err
+    undone = "restored 1 queue (interval of the settings; limit of completed URLs none); 1 queue changed since"
+    assert f"undone {many}, set-queue: {undone}" in cli("undo", tmp_path, many).out
     cli("set-queue", tmp_path, "b.test", "--interval", "1h")
     would = cli("undo", tmp_path, newest(tmp_path).id, "--dry-run").out
     assert "interval: 1h -> of the settings\n" in would
