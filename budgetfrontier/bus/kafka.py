@@ -104,9 +104,14 @@ class KafkaBus:
 
     def begins(self, stream: Stream, partition: int) -> int:
         """Return the offset of the first message that a partition still has; gaps after it are no messages."""
+        return self.bounds(stream, partition)[0]
+
+    def bounds(self, stream: Stream, partition: int) -> tuple[int, int]:
+        """Return the offsets of the first message that a partition still has, and of the next one. Raises BusError."""
         self.declare(stream)
         client, place = self._reader(f"{stream.name}-readers"), TopicPartition(stream.name, partition)
-        return repeated(lambda seconds: int(client.get_watermark_offsets(place, timeout=seconds)[0]), self.patience)
+        first, end = repeated(lambda seconds: client.get_watermark_offsets(place, timeout=seconds), self.patience)
+        return int(first), int(end)
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Ask the broker to delete the messages of a partition before an offset. Does not wait; a refusal is logged."""

@@ -275,7 +275,9 @@ def test_a_store_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
             SnapshotStore("s3://bucket", timeout=0.2).names("test-0000")
 
 
-def test_snapshots_of_another_log_are_neither_restored_nor_counted(tmp_path: Path) -> None:
+def test_snapshots_of_another_log_are_named_once_and_neither_restored_nor_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A position in the log of a topic that was deleted and made anew says nothing of the one before."""
     (tmp_path / "store").mkdir()
     settings = ClusterSettings(snapshots=(tmp_path / "store").as_uri())
@@ -293,13 +295,65 @@ def test_snapshots_of_another_log_are_neither_restored_nor_counted(tmp_path: Pat
         again.schedule("https://b.test/")
         taken = snapshot(again, settings)
     assert taken.size and taken.oldest == mine.position < taken.position < 10_000
-    Restorer(store(settings), CRAWL, PARTITIONS, log_id=str)(0, tmp_path / "two")
+    restore = Restorer(store(settings), CRAWL, PARTITIONS, log_id=str)
+    restore(0, tmp_path / "two")
+    restore(0, tmp_path / "three")
+    told = [record.getMessage() for record in caplog.records if "is not used" in record.getMessage()]
+    assert told == [
+        f"{name_of(CRAWL, 0, 10_000, 'before')} is not used: it is of another topic than {CRAWL}-log is now. Bring "
+        "that topic back to go on from it, or move it away"
+    ]
     state = place_in(tmp_path / "two" / "frontier")
     assert state is not None and state.position == taken.position
     for name in ("one", "new"):  # an old copy, and none
         with pytest.raises(SnapshotError, match=f"no broker says which topic {CRAWL}-log is"):
             Restorer(store(settings), CRAWL, PARTITIONS, log_id=lambda: None)(0, tmp_path / name)
     assert place_in(tmp_path / "one" / "frontier") is not None
+
+
+def test_a_snapshot_of_after_the_end_of_its_log_is_named_and_not_restored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when a broker has lost what it had acknowledged: an older snapshot would go on as if nothing was lost."""
+    (tmp_path / "store").mkdir()
+    settings = ClusterSettings(snapshots=(tmp_path / "store").as_uri())
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        owner.schedule("https://a.test/")
+        before = snapshot(owner, settings).position
+        owner.schedule("https://b.test/")
+        after = snapshot(owner, settings).position
+    name, ends = name_of(CRAWL, 0, after), [after - 1]
+    restore = Restorer(store(settings), CRAWL, PARTITIONS, log_id=str, log_end=lambda partition: ends[partition])
+    why = f"{name} has the entries before offset {after}, and the log ends at {after - 1}: .* Bring the topic back, or"
+    with pytest.raises(SnapshotError, match=why):
+        restore(0, tmp_path / "two")
+    assert place_in(tmp_path / "two" / "frontier") is None
+    old = Restorer(store(settings), CRAWL, PARTITIONS)
+    old._store.rename(name, "away")
+    old(0, tmp_path / "two")  # the older one, which a worker has
+    old._store.rename("away", name)
+    restore(0, tmp_path / "two")
+    assert re.search(f"partition 0 goes on from the worker's own copy: {why}", caplog.text)
+    place = place_in(tmp_path / "two" / "frontier")
+    assert place is not None and place.position == before
+    ends[0] = after
+    restore(0, tmp_path / "three")
+    place = place_in(tmp_path / "three" / "frontier")
+    assert place is not None and place.position == after
+
+
+def test_where_no_broker_says_the_end_of_a_log_no_snapshot_is_restored(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    settings = ClusterSettings(snapshots=(tmp_path / "store").as_uri())
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        snapshot(owner, settings)
+
+    def away(partition: int) -> int:
+        raise BusError("away")
+
+    with pytest.raises(SnapshotError, match="no broker says where the log of partition 0 ends: away"):
+        Restorer(store(settings), CRAWL, PARTITIONS, log_end=away)(0, tmp_path / "two")
+    assert not (tmp_path / "two" / "frontier").exists()
 
 
 def test_two_partitions_that_are_opened_together_hear_of_one_log() -> None:

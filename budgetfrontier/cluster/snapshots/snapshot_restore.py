@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from budgetfrontier.bus.interface import BusError
 from budgetfrontier.cluster.log.state import FRONTIER, LogPlace, place_in
 from budgetfrontier.cluster.snapshots import snapshot_archive, snapshot_process
 from budgetfrontier.cluster.snapshots.snapshot_process import CheckTask
@@ -51,14 +52,23 @@ class Restorer:
     """Brings the newest snapshot to a worker that has no later copy of a partition."""
 
     def __init__(
-        self, store: SnapshotStore, crawl: str, partitions: int, *, log_id: Callable[[], str | None] | None = None
+        self,
+        store: SnapshotStore,
+        crawl: str,
+        partitions: int,
+        *,
+        log_id: Callable[[], str | None] | None = None,
+        log_end: Callable[[int], int] | None = None,
     ) -> None:
         """Restore from a store. `log_id()` returns the identity of the logs, whose snapshots alone count; without it,
-        all count. It returns None while that is not known.
+        all count. It returns None while that is not known. `log_end(partition)` returns the offset that comes next.
         """
-        self._store, self._crawl, self._partitions, self._log_id = store, crawl, partitions, log_id
+        self._store, self._crawl, self._partitions = store, crawl, partitions
+        self._log_id, self._log_end = log_id, log_end
         self._tried: dict[int, set[str]] = {}
         """The snapshots of each partition that were restored here."""
+        self._told = set[Snapshot]()
+        """The snapshots of other logs that were named."""
 
     def __repr__(self) -> str:
         return f"<Restorer of {self._crawl!r} from {self._store!r}>"
@@ -69,8 +79,8 @@ class Restorer:
         A copy that is gone again was set aside: a snapshot that was restored before is left out, so that older ones are
         tried, then the log alone, and then all of them again.
 
-        Raises SnapshotError if there is no copy and the store does not answer, or if it is not known which snapshots
-        count, and CorruptFrontier if the copy is damaged.
+        Raises SnapshotError if there is no copy and the store does not answer, or has a snapshot of after the log's
+        end, or if it is not known which snapshots count, and CorruptFrontier if the copy is damaged.
         """
         clear_up(folder)
         local = place_in(folder / FRONTIER)
@@ -92,7 +102,11 @@ class Restorer:
     def _restore(self, partition: int, folder: Path, position: int, log_id: str | None) -> None:
         names = self._store.names(folder_of(self._crawl, partition))
         tried = self._tried.setdefault(partition, set())
-        for snapshot in newest_first(names, self._crawl, partition, log_id):
+        found = newest_first(names, self._crawl, partition, log_id)
+        self._tell_others(set(newest_first(names, self._crawl, partition)) - set(found))
+        if found and found[0].position > position:
+            self._check_end(found[0])
+        for snapshot in found:
             if snapshot.position <= position:
                 break
             if snapshot.name not in tried and self._fetched(snapshot, folder):
@@ -105,6 +119,31 @@ class Restorer:
                 return
         if position < 0:
             tried.clear()
+
+    def _tell_others(self, others: set[Snapshot]) -> None:
+        """Name the snapshots of other logs, each once."""
+        for snapshot in sorted(others - self._told):
+            log.warning(
+                "%s is not used: it is of another topic than %s-log is now. Bring that topic back to go on from it, or "
+                "move it away", snapshot.name, self._crawl,
+                extra={"event": "snapshot_unusable", "partition": snapshot.partition},
+            )  # fmt: skip
+        self._told |= others
+
+    def _check_end(self, snapshot: Snapshot) -> None:
+        """Raise SnapshotError if a snapshot has entries that the log has lost: an operator decides what is lost."""
+        if self._log_end is None:
+            return
+        try:
+            end = self._log_end(snapshot.partition)
+        except BusError as e:
+            raise SnapshotError(f"no broker says where the log of partition {snapshot.partition} ends: {e}") from e
+        if snapshot.position > end:
+            raise SnapshotError(
+                f"{snapshot.name} has the entries before offset {snapshot.position}, and the log ends at {end}: the "
+                f"topic {self._crawl}-log has lost its end, or was made anew. Bring the topic back, or move this "
+                "snapshot away to go on without what it alone has"
+            )
 
     def _fetched(self, snapshot: Snapshot, folder: Path) -> bool:
         """Fetch a snapshot, and unpack it beside the copy; return whether it is whole.

@@ -17,7 +17,7 @@ from budgetfrontier.cluster.snapshots import snapshot_taking
 from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotStore, StoreAway, check_name, folder_of, store_of
 from budgetfrontier.cluster.snapshots.snapshot_taking import Taker
-from budgetfrontier.cluster.workers.worker import ClusterWorker
+from budgetfrontier.cluster.workers.worker import ClusterWorker, log_stream
 from budgetfrontier.cluster.workers.worker_crawl import WorkerCrawls
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.errors import SettingsError
@@ -59,11 +59,13 @@ def work(
     compression = {"compression.type": "zstd", "compression.level": "1"}  # 3, the default, halves the calls a second
     options = {"linger.ms": "1", "fetch.wait.max.ms": "100", **compression, **where.options}
     bus, directory = connect(where.brokers, options), KafkaDirectory(where)
-    log_id = log_identity(bus, settings.crawl)
+    log_id, stream = log_identity(bus, settings.crawl), log_stream(settings.crawl, cluster.partitions)
+    restorer = None if store is None else Restorer(
+        store, settings.crawl, cluster.partitions, log_id=log_id, log_end=lambda number: bus.bounds(stream, number)[1]
+    )  # fmt: skip
     worker = ClusterWorker(
         bus, directory, settings, folder, partitions=cluster.partitions, address=advertise or listen,
-        restore=None if store is None else Restorer(store, settings.crawl, cluster.partitions, log_id=log_id),
-        snapshots=None if store is None else Taker(settings.crawl, cluster),
+        restore=restorer, snapshots=None if store is None else Taker(settings.crawl, cluster),
         log_id=log_id,
         delete_before=partial(bus.delete_before, f"{settings.crawl}-log"),
     )  # fmt: skip
