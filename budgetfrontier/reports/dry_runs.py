@@ -37,9 +37,9 @@ _OF_LETTERS: Final = {"replay": "replayed", "drop": "dropped"}
 def dry_run(view: View, op: str, args: dict[str, Any], *, now: float | None = None) -> dict[str, Any]:
     """Return the effect that a command would have on the frontier. Raises FrontierError if it is refused.
 
-    `now` is the time of the frontier's clock, if that is not the system's.
+    `now` is the time of the frontier's clock, if that is not the view's.
     """
-    now = time.time() if now is None else now
+    now = view.now() if now is None else now
     if op in OF_ADJUSTMENTS:
         return preview_in_scope(view, change_of(view, op, args))
     if op == "undo":

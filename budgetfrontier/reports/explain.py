@@ -53,7 +53,9 @@ def explain(
     fetch a URL. Cost: a pass over the queues with earlier turns, and up to 0.2 s for what 100,000 entries of the
     audit tell of a queue; for a URL the cost of `Reader.find`, in all queues (`anywhere`) or in its host's.
     """
-    now = time.time() if now is None else now
+    if now is None:
+        with reader.view() as view:
+            now = view.now()
     queues = QueueReasons(reader, job, now, entry_name)
     return _Explainer(reader, queues, now, scope, past, refusal, anywhere).explain(target)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
@@ -49,7 +48,7 @@ class _CountedView(View):
     """A view that tells how far a pass over all queues has come."""
 
     def __init__(self, view: View, progress: Callable[[float], None]) -> None:
-        super().__init__(view.txn, view.db, view.folder)
+        super().__init__(view.txn, view.db, view.folder, view.now)
         self._progress = progress
 
     def stored_queues(self) -> Iterator[QueueRecord]:
@@ -111,7 +110,7 @@ class FrontierReads:
     def head(self) -> Report:
         """Return the report without its queues. O(1)."""
         with self.reader.view() as view:
-            return report_head(view, self.path, generated=time.time())
+            return report_head(view, self.path, generated=view.now())
 
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated."""
@@ -154,12 +153,12 @@ class FrontierReads:
     def groups(self, limit: int) -> GroupsListed:
         """Return the states of all groups, and `limit` of them, the fullest first. O(groups)."""
         with self.reader.view() as view:
-            return group_listing.listed(view, time.time(), limit)
+            return group_listing.listed(view, view.now(), limit)
 
     def group_of(self, queue: QueueRecord) -> GroupRow | None:
         """Return the group of a queue; None if it belongs to none."""
         with self.reader.view() as view:
-            return group_listing.group_of(view, queue, time.time())
+            return group_listing.group_of(view, queue, view.now())
 
     def quotas_of(self, queue: QueueRecord) -> list[QuotaUse]:
         """Return the use of each limit of a quota that holds for a queue's next URI."""
@@ -230,7 +229,7 @@ class FrontierReads:
         from budgetfrontier.reports.adjustment_outcomes import outcomes_of
 
         with self.reader.view() as view:
-            return outcomes_of(view, {row.id: row.entry for row in rows}, time.time())
+            return outcomes_of(view, {row.id: row.entry for row in rows}, view.now())
 
     def adjustments(self) -> list[AdjustmentRow]:
         """Return the adjustments in force, in the order in which they apply."""
@@ -285,7 +284,7 @@ class FrontierReads:
 
         with self._counted() as view:
             test = None if selection.is_all else selection.test()
-            return suspects(view, test, limit=limit, now=time.time())
+            return suspects(view, test, limit=limit, now=view.now())
 
     def unknown_keys(self, match: str) -> list[str]:
         """Return the keys that a pattern lists and no queue has."""

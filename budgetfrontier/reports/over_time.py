@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
@@ -315,7 +314,7 @@ def held(view: View, now: float | None = None) -> forecasts.Held:
 
 def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], forecasts.Terms]:
     """Return the `terms` for `Holdings.through`: of each queue that holds URIs, by the settings in force."""
-    settings_of, at = BudgetsInForce(view, forecast=True).for_forecast, time.time() if now is None else now
+    settings_of, at = BudgetsInForce(view, forecast=True).for_forecast, view.now() if now is None else now
     quota_used = quota_use.of_heads(view)
     rests_until, hours = view.rests_until(), Hours()
     soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)

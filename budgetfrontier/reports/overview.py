@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -175,7 +174,7 @@ class Overview:
         those in force.
         """
         with reader.view() as view:
-            head = report_head(view, reader.path, generated=time.time())
+            head = report_head(view, reader.path, generated=view.now())
             queues = view.compact_queues()
             self.gather(through(view, queues) if through else queues)
             self.complete(BudgetsInForce(view).complete)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -117,7 +116,7 @@ def name_of(view: View, group_id: int) -> str | None:
 
 def terms_of(view: View, now: float | None = None) -> Callable[[int], GroupTerms]:
     """Return the function that returns the terms of a group, by its id, for forecasts as of a time."""
-    at = time.time() if now is None else now
+    at = view.now() if now is None else now
     grouping = view.grouping()
     rest = rest_of(view, grouping)
 

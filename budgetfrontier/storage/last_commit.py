@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,10 +23,10 @@ class LastCommit:
     All methods raise NotAFrontier, NewerSchema or CorruptFrontier, and never an error of LMDB.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], now: Callable[[], float] | None = None) -> None:
         if not isinstance(path, str | os.PathLike):
             raise WrongType(f"a path is a str or a Path, not {type(path).__name__}")
-        self.path = Path(path)
+        self.path, self._now = Path(path), now
         if not check_files(self.path):
             raise NotAFrontier(f"there is no frontier at {self.path}; name the folder of a job")
         self._engine = opened_here(self.path)
@@ -47,7 +47,7 @@ class LastCommit:
         """Hold a view of the last commit. Errors in the block are not translated."""
         source = self._source()
         with source.env.begin() if isinstance(source, Environment) else source.begin() as txn:
-            yield View(txn, source.db, self.path)
+            yield View(txn, source.db, self.path, self._now)
 
     @contextmanager
     def translated(self) -> Iterator[None]:

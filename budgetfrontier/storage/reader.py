@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from array import array
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -53,8 +52,9 @@ class Reader:
     with each change: iterate over `queues()` and `scan()` without delay, and compute or print afterwards.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._last_commit = LastCommit(path)
+    def __init__(self, path: str | os.PathLike[str], *, now: Callable[[], float] | None = None) -> None:
+        """Open the frontier at `path`; `now` returns the time by which ages and waits are said, if not the system's."""
+        self._last_commit = LastCommit(path, now)
         self.path = self._last_commit.path
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class Reader:
     def standing(self, now: float | None = None) -> Standing:
         """Return the facts that `Reader.verdict` is made from, as of now or of another time. O(1)."""
         with self.view() as view:
-            return standing(view, self.path, now=time.time() if now is None else now)
+            return standing(view, self.path, now=view.now() if now is None else now)
 
     def verdict(self) -> Verdict:
         """Return whether the crawl goes on, or why nothing is being crawled, in one sentence. O(1)."""
@@ -135,7 +135,7 @@ class Reader:
     def report(self) -> Report:
         """Return the report of the whole frontier. O(queues); memory: about 600 bytes per queue."""
         with self.view() as view:
-            return report(view, self.path, generated=time.time())
+            return report(view, self.path, generated=view.now())
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
@@ -151,7 +151,7 @@ class Reader:
         with ExitStack() as stack:  # errors in the caller's block are not translated
             with self._last_commit.translated():
                 view = stack.enter_context(self._last_commit.begin())
-                head = report_head(view, self.path, generated=time.time())
+                head = report_head(view, self.path, generated=view.now())
                 head.groups = listed(view, head.generated)
             yield head, rows()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+import time
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -85,11 +86,18 @@ class View:
     must not be used after its transaction has ended.
     """
 
-    def __init__(self, txn: keys.Txn, db: keys.Tables, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        txn: keys.Txn,
+        db: keys.Tables,
+        folder: Path | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
         self.txn = txn
         self.db = db
         self.folder = folder
         """The folder of the frontier, for those who look for a URL in its Bloom filter."""
+        self._now = now
 
     def __repr__(self) -> str:
         try:
@@ -97,6 +105,10 @@ class View:
             return f"<View of transaction {self.txn.id()}: {pending:,} URIs pending, {queues:,} queues>"
         except lmdb.Error:
             return "<View of a transaction that has ended>"
+
+    def now(self) -> float:
+        """Return the time in epoch seconds by which ages and waits are said: that of this machine, or of a broker."""
+        return time.time() if self._now is None else self._now()
 
     # -- the whole
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from math import inf
@@ -119,7 +120,7 @@ def test_looks_that_fail_leave_the_next_ones_alone(owner: Owner, tmp_path: Path)
             answers.append(error or result)
             ended.set()
 
-        inspector.ask(folder, name, named, done)
+        inspector.ask(folder, time.time(), name, named, done)
         assert ended.wait(PATIENCE)
         return answers[0]
 

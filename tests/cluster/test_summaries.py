@@ -26,6 +26,7 @@ from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.remote import RemoteFrontier
+from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.report import Report
 from tests.cluster.workers import Cluster, running
@@ -154,6 +155,39 @@ def test_the_stamp_of_the_broker_is_the_time_of_a_summary_whatever_its_worker_ta
     monkeypatch.setattr(CompactedTopic, "read", lambda topic: ((one, 5.0) for one in late))
     with closing(KafkaDirectory(Place("localhost:1", "test", {}))) as directory:
         assert {one.at for one in directory.summaries().values()} == {5.0}
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+def test_the_clock_of_a_machine_that_is_wrong_makes_no_figure_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    """Of a worker, of a command or of the console: the brokers' clocks decide, which are `ahead` of all of these."""
+    monkeypatch.setattr(cluster_transport, "JUST_NOW", 0.0)
+
+    def broker() -> float:
+        return time.time() + ahead
+
+    table = Table()
+    with (
+        running(tmp_path, Settings(crawl="test"), [[0], [1]], PARTITIONS, broker=broker) as cluster,
+        ClusterFrontier("test", cluster.directory) as frontier,
+    ):
+        frontier.schedule_many([f"https://h{number}.test/" for number in range(40)])
+        wait_for_commits(frontier, 40)
+        with_owners(frontier, table).turn()
+        for one in table.records:
+            assert abs(one.report.generated - broker()) < 600 and one.standing.time == 0.0
+            one.at = broker() - 7
+        [key] = [queue.queue for queue in operator(frontier, table).overview(1).overview.longest(1)]
+        operator(frontier, table).apply(OperatorCommand("snooze", {"queue": key, "until": broker() + 900}, "me"))
+        explained = operator(frontier, table).explain(key)
+        assert explained.when is not None and 0 < explained.when - broker() < 900.1, explained
+        lose(cluster, 1)
+        found = operator(frontier, table)
+        head, rows = found.current()
+        assert head.state is CrawlState.RUNNING and not found.missing
+        assert abs(head.generated - broker()) < 600 and abs(head.standing.now - broker()) < 600
+        assert rows[1].age is not None and 6 < rows[1].age < 600
 
 
 def test_a_dry_run_tells_no_age_of_figures_that_are_not_in_it(

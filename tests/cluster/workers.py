@@ -176,9 +176,15 @@ def running(
     owned: Iterable[Iterable[int]],
     partitions: int,
     access: Sequence[dict[str, Any]] = (),
+    *,
+    broker: Callable[[], float] | None = None,
 ) -> Iterator[Cluster]:
-    """Run a worker for each of the sets of partitions; `access` are the options of their servers, if they have some."""
+    """Run a worker for each of the sets of partitions; `access` are the options of their servers, if they have some.
+
+    `broker` is the clock of the broker, if it is not that of this machine.
+    """
     cluster = Cluster(folder, settings, partitions)
+    cluster.logs.time = broker or cluster.logs.time
     try:
         for place, mine in enumerate(owned):
             cluster.start(mine, **(access[place] if place < len(access) else {}))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from budgetfrontier.bus.interface import BusError
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress
@@ -90,7 +91,7 @@ class SummaryPublisher:
 
         Looks are at the last commit, which may be older than a standing: that of the turn before is committed by now.
         """
-        found = self._standings()
+        found = [replace(one, time=0.0) for one in self._standings()]
         self._published = {one.partition: self._published.get(one.partition) or _Published() for one in found}
         new = [self._summary(one) for one in found if self._published[one.partition].is_news(one)]
         if new:

@@ -32,11 +32,15 @@ class PartitionClock:
 
     def time(self) -> float:
         """Return the time in epoch seconds. It stands still for a moment rather than go backwards by a little."""
-        now = self._steady() + max(self._ahead, self._before)
+        now = self.estimate()
         if self._latest - SHORTEST_STEP < now < self._latest:
             return self._latest
         self._latest = now
         return now
+
+    def estimate(self) -> float:
+        """Return the time in epoch seconds for any thread, which may be a little before what `time` has returned."""
+        return self._steady() + max(self._ahead, self._before)
 
     def observe(self, stamp: float) -> None:
         """Take note of an entry that was read now, with the time at which the broker has appended it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
@@ -115,7 +114,7 @@ class ClusterOperator:
         found, lost = standings.values(), self.owners.lost
         workers, unanswered = len({one.owner for one in found if one.partition not in lost}), self._unanswered(lost)
         state, limit = (None, None) if unanswered else (crawl_state(found), limit_reached(found))
-        now = time.time() if self.owners.ages else 0.0  # reports in summaries are as of then
+        now = self.owners.now() if self.owners.ages else 0.0  # reports in summaries are as of then
         return merging.merged_report(
             reports, job=self.job, workers=workers, state=state, limit=limit, unanswered=unanswered, now=now
         )

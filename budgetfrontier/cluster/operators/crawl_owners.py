@@ -14,7 +14,7 @@ from budgetfrontier.bus.interface import BusError
 from budgetfrontier.cluster.calls.partition_router import PAUSE
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory.copy_offers import CopyNotice
-from budgetfrontier.cluster.directory.summaries import EVERY, PartitionSummary
+from budgetfrontier.cluster.directory.summaries import EVERY, PartitionSummary, Reported
 from budgetfrontier.cluster.operators import merging
 from budgetfrontier.cluster.operators.inspection import AppliedCommand
 from budgetfrontier.cluster.operators.owner_calls import OwnerCalls
@@ -28,6 +28,7 @@ from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.report import Report
 
 GONE: Final = 30.0
 """Seconds after which a partition whose owner does not answer, and has published no summary, is lost."""
@@ -36,6 +37,7 @@ QUIET: Final = 3 * EVERY
 WAIT: Final = 10.0
 """Seconds for which a command waits until the owners of all partitions have applied it."""
 _T = TypeVar("_T")
+_Reports = TypeVar("_Reports", bound=Report | Reported)
 Ends = Callable[[int], Mapping[int, int]]
 """Takes the number of partitions; returns the ends of their logs: the offset that comes next in each."""
 
@@ -67,6 +69,8 @@ class CrawlOwners:
         self.progress: dict[int, dict[str, Any]] = {}
         """By partition: the effect so far of the command that was waited for, where it was begun and not ended."""
         self._settings: Settings | None = None
+        self._ahead: float | None = None
+        """Seconds by which the clock of the brokers is ahead of this machine's, as far as owners have told."""
 
     def again(self) -> CrawlOwners:
         """Return the owners for another look, see `OwnerCalls.again`."""
@@ -119,13 +123,12 @@ class CrawlOwners:
     ) -> dict[int, _T]:
         """Return the answers of owners by partition; of those that do not answer at once, the values in summaries.
 
-        One whose summary is older than `GONE` is lost nevertheless. Ages are by the broker's clock and that of this
-        machine; with `lists`, they are those of the aggregates. Takes a second at the most, if all partitions without
-        an answer have a summary.
+        One whose summary is older than `GONE` is lost nevertheless. With `lists`, ages are those of the aggregates.
+        Takes a second at the most, if all partitions without an answer have a summary.
         """
         numbers = range(self.partitions)
         found: dict[int, _T] = {} if self.summaries is None else self.calls.soon(call, numbers)
-        known, now = {} if len(found) == len(numbers) else self._known(), time.time()
+        known, now = {} if len(found) == len(numbers) else self._known(), self.now()
         late = {number: known[number] for number in numbers if number not in found and number in known}
         for number, one in late.items():
             self.ages[number] = max(0.0, now - one.at) + (one.gathered_before if lists else 0.0)
@@ -134,6 +137,15 @@ class CrawlOwners:
         self.lost |= {number for number, one in late.items() if now - one.at > GONE} | (set(numbers) - found.keys())
         self.lost |= late.keys() & self.closed().keys()
         return dict(sorted(found.items()))
+
+    def now(self) -> float:
+        """Return the time of the brokers (epoch seconds), as owners that have answered tell it, else this machine's."""
+        return time.time() + (self._ahead or 0.0)
+
+    def _hear(self, now: float) -> None:
+        """Take note of the time of a broker in an answer: the one that was under way for the shortest time counts."""
+        ahead = now - time.time()
+        self._ahead = ahead if self._ahead is None else max(self._ahead, ahead)
 
     def _known(self) -> Mapping[int, PartitionSummary]:
         try:
@@ -147,21 +159,28 @@ class CrawlOwners:
         Another worker may serve one nevertheless, that has a copy.
         """
         try:
-            found, now = self.notices(), time.time()
+            found, now = self.notices(), self.now()
         except BusError:
             return {}
         return {one.partition: f"{one.worker}: {one.why}" for one in found if one.why and now - one.at < QUIET}
 
     def _is_quiet(self, numbers: Collection[int]) -> bool:
         """Return whether partitions have summaries, and none that is new."""
-        known = self._known()
-        return all(number in known and time.time() - known[number].at > QUIET for number in numbers)
+        known, now = self._known(), self.now()
+        return all(number in known and now - known[number].at > QUIET for number in numbers)
 
     def looked(
-        self, look: str, kind: type[_T], of_summary: Callable[[PartitionSummary], _T], **named: Any
-    ) -> dict[int, _T]:
-        """Return the `latest` answers to a look of `inspection`, by partition."""
-        return self.latest(_inspected(look, kind, named), of_summary, lists=look == "report")
+        self, look: str, kind: type[_Reports], of_summary: Callable[[PartitionSummary], _Reports], **named: Any
+    ) -> dict[int, _Reports]:
+        """Return the `latest` answers to a look of `inspection`, reports of partitions, by partition."""
+        inspected = _inspected(look, kind, named)
+
+        def call(remote: RemoteFrontier, number: int) -> _Reports:
+            found = inspected(remote, number)
+            self._hear((found.report if isinstance(found, Reported) else found).generated)
+            return found
+
+        return self.latest(call, of_summary, lists=look == "report")
 
     def ask_one(self, number: int, look: str, kind: type[_T], **named: Any) -> _T:
         """Return the answer of the owner of one partition. Raises ConnectionLost."""
@@ -210,6 +229,8 @@ class CrawlOwners:
         def call(remote: RemoteFrontier, number: int) -> PartitionProgress:
             if remote not in standings_of:
                 standings_of[remote] = {one.partition: one for one in to_standings(remote.standings())}
+                for one in standings_of[remote].values():
+                    self._hear(one.time)
             if number not in standings_of[remote]:
                 raise NotOwner
             return standings_of[remote][number]

@@ -6,7 +6,6 @@ Methods of `FrontierReads`, and functions of it and of plain arguments. They run
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
@@ -221,7 +220,7 @@ def outcomes(reads: FrontierReads, *, names: list[str]) -> dict[str, AdjustmentO
             entry = view.audit_entry(number) if number else None
             if entry is not None:
                 entries[name] = entry
-        return outcomes_of(view, entries, time.time())
+        return outcomes_of(view, entries, view.now())
 
 
 def dry_run(reads: FrontierReads, *, op: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -29,6 +30,8 @@ _LENGTH: Final = 8
 
 class _InspectionCall(msgspec.Struct, array_like=True):
     frontier: str
+    ahead: float
+    """Seconds by which the clock of its broker is ahead of this machine's."""
     name: str
     named: dict[str, Any]
 
@@ -57,9 +60,12 @@ class Inspector:
     def __repr__(self) -> str:
         return f"<Inspector{' closed' if self._closed else ''}>"
 
-    def ask(self, frontier: Path, name: str, named: dict[str, Any], done: Done) -> None:
-        """Look at the frontier in a folder; `done` gets the encoded answer, or the error."""
-        body = protocol.encode(_InspectionCall(str(frontier), name, named))
+    def ask(self, frontier: Path, now: float, name: str, named: dict[str, Any], done: Done) -> None:
+        """Look at the frontier in a folder; `done` gets the encoded answer, or the error.
+
+        `now` is the time of its broker, by which ages and waits are said, whatever the clock of this machine says.
+        """
+        body = protocol.encode(_InspectionCall(str(frontier), now - time.time(), name, named))
         with self._lock:
             if not self._closed:
                 if self._thread is None:
@@ -151,7 +157,7 @@ def _looked(asked: _InspectionCall) -> _Answer:
     from budgetfrontier.storage.reader import Reader
 
     try:
-        with Reader(asked.frontier) as reader:
+        with Reader(asked.frontier, now=lambda: time.time() + asked.ahead) as reader:
             return _Answer(msgspec.Raw(protocol.encode(inspection.look(reader, asked.name, asked.named))))
     except Exception as e:  # the process outlives any failed request
         kind = next((one.__name__ for one in type(e).__mro__ if protocol.ERRORS.get(one.__name__) is one), "")

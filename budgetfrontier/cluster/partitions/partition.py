@@ -153,6 +153,10 @@ class Partition:
         """The offset of the next entry of the log, as far as it was read in order."""
         return self._reading.position
 
+    def now(self) -> float:
+        """Return the time of the broker, for any thread."""
+        return self._clock.estimate()
+
     @property
     def _current(self) -> LogReading:
         """The reading with which `read` goes on."""

@@ -37,6 +37,8 @@ class PartitionProgress(msgspec.Struct):
     """By total, as its setting is called: the rest beyond the URIs that are out; below zero if more was used."""
     left: dict[str, int] | None = None
     """By total, if this partition is the treasurer: what may still be granted. None also while it waits for others."""
+    time: float = 0.0
+    """The time of its broker as of the report (epoch seconds)."""
 
 
 to_standings: Callable[[Any], list[PartitionProgress]] = converter(list[PartitionProgress])
@@ -57,6 +59,7 @@ def standing_of(worker: str, partition: Partition) -> PartitionProgress:
         partition.elsewhere.sent,
         _named(limited, partition.spending.room),
         None if money is None or money.uncounted else _named(limited, quota_grants.left(money)),
+        partition.now(),
     )
 
 

@@ -156,10 +156,11 @@ class ClusterWorker:
         """
         self._add(partition, WaitingCall(work, done, 0))
 
-    def frontier_of(self, number: int) -> Path:
-        """Return the folder of the frontier of a partition. Raises NotOwner."""
-        self.check_owned(number)
-        return self._opener.folder(number) / FRONTIER
+    def frontier_of(self, number: int) -> tuple[Path, float]:
+        """Return the folder of the frontier of a partition, and the time of its broker. Raises NotOwner."""
+        if (owner := self._owned.get(number)) is None:
+            raise self._not_owner(number)
+        return owner.folder / FRONTIER, owner.now()
 
     @property
     def router(self) -> Router:

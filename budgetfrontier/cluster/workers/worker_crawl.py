@@ -182,8 +182,8 @@ class WorkerCrawl:
 
     def inspected(self, number: int, what: str, named: dict[str, Any]) -> CallbackStep[bytes]:
         """Return the step in which a process of its own looks at the last commit of a partition. Raises NotOwner."""
-        path = self._worker.frontier_of(number)
-        return CallbackStep(lambda done: self.inspector.ask(path, what, named, done))
+        path, now = self._worker.frontier_of(number)
+        return CallbackStep(lambda done: self.inspector.ask(path, now, what, named, done))
 
     async def _given(
         self,
