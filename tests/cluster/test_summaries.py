@@ -157,6 +157,36 @@ def test_the_stamp_of_the_broker_is_the_time_of_a_summary_whatever_its_worker_ta
         assert {one.at for one in directory.summaries().values()} == {5.0}
 
 
+def test_what_an_owner_says_that_has_lost_its_partition_counts_no_more(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped, and publishes its place and its figures before it reads that another one has claimed."""
+    first = table.summaries()[1]
+
+    def summary(epoch: int, log: str = "") -> PartitionSummary:
+        return replace(first, standing=replace(first.standing, epoch=epoch, log=log))
+
+    def claimed(epoch: int, name: str, since: float, address: str = "a", log: str = "") -> Owner:
+        return Owner(1, epoch, name, address, since, PARTITIONS, log)
+
+    rows: list[Any] = []
+    monkeypatch.setattr(CompactedTopic, "read", lambda topic: ((row, 5.0) for row in rows))
+    with closing(KafkaDirectory(Place("localhost:1", "test", {}))) as directory:
+
+        def known(*read: Any) -> list[int]:
+            rows[:] = read
+            found = directory.summaries() if isinstance(read[0], PartitionSummary) else directory.read()
+            return [one.standing.epoch if isinstance(one, PartitionSummary) else one.epoch for one in found.values()]
+
+        assert known(claimed(7, "one", 1.0), claimed(9, "two", 2.0)) == [9]
+        assert known(claimed(7, "one", 1.0)) == [9] and known(claimed(7, "one", 1.0, address="")) == [9]
+        assert known(claimed(9, "two", 2.0, address="")) == [9] and not directory.read()[1].address
+        assert known(claimed(3, "three", 3.0, log="anew")) == [3], "epochs begin again in a log that was made anew"
+        assert known(claimed(9, "two", 2.0)) == [3]
+        assert known(summary(7), summary(9), summary(7)) == [9] and known(summary(7)) == [9]
+        assert known(summary(3, "anew")) == [3]
+
+
 @pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
 def test_the_clock_of_a_machine_that_is_wrong_makes_no_figure_older(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float

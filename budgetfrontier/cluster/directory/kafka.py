@@ -15,7 +15,7 @@ from budgetfrontier.bus.interface import TIMEOUT, BusError
 from budgetfrontier.cluster.directory.compacted_topic import CompactedTopic
 from budgetfrontier.cluster.directory.copy_offers import CopyNotice
 from budgetfrontier.cluster.directory.owners import Owner, Owners
-from budgetfrontier.cluster.directory.summaries import PartitionSummary
+from budgetfrontier.cluster.directory.summaries import PartitionSummary, Summaries
 from budgetfrontier.core.endpoints import addresses
 from budgetfrontier.errors import MissingExtra, WrongAddress
 from budgetfrontier.settings.checks import topics_objection
@@ -92,7 +92,7 @@ class KafkaDirectory:
         self._copies_topic = CompactedTopic(f"{crawl}-copies", CopyNotice, bus, settings, creates=creates)
         self._suffixes_topic = CompactedTopic(f"{crawl}-suffixes", bytes, bus, settings, creates=creates)
         self._tables = self._owners_topic, self._summaries_topic, self._copies_topic, self._suffixes_topic
-        self._owners, self._summaries = Owners(), dict[int, PartitionSummary]()
+        self._owners, self._summaries = Owners(), Summaries()
         self._copies = dict[str, CopyNotice]()
         self._suffix_list: str | None = None
 
@@ -124,7 +124,7 @@ class KafkaDirectory:
         """Return the last summary of each partition that has one, with the time at which the broker has stored it."""
         for found, at in self._summaries_topic.read():
             found.at = at
-            self._summaries[found.standing.partition] = found
+            self._summaries.note(found)
         return self._summaries
 
     def publish_copies(self, *notices: CopyNotice) -> None:

@@ -21,6 +21,8 @@ class Owner(msgspec.Struct, array_like=True, frozen=True):
     """When it was claimed (epoch seconds of the broker's clock)."""
     partitions: int
     """The number of partitions of the crawl."""
+    log: str = ""
+    """The identity of the log that has the claim, if the bus has any: epochs of another log say nothing."""
 
 
 class Directory(Protocol):
@@ -56,9 +58,15 @@ class Owners(dict[int, Owner]):
     """The owners by partition."""
 
     def note(self, owner: Owner) -> None:
-        """Take an owner unless a later one is known; one that gives up ends its own claim only."""
+        """Take an owner unless a later one is known: it may have lost the partition, and not know that yet.
+
+        One that gives up ends its own claim only.
+        """
         known = self.get(owner.partition)
-        if known is None or owner.epoch >= known.epoch:
+        is_later = known is None or (
+            owner.epoch >= known.epoch if owner.log == known.log else owner.since > known.since
+        )
+        if is_later:
             self[owner.partition] = owner
 
     def addresses(self) -> dict[int, str]:

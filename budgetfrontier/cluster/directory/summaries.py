@@ -47,6 +47,16 @@ class PartitionSummary(msgspec.Struct):
     """When the broker has stored it (epoch seconds of its clock): no clock of a worker decides its age."""
 
 
+class Summaries(dict[int, PartitionSummary]):
+    """The last summary of each partition."""
+
+    def note(self, found: PartitionSummary) -> None:
+        """Take a summary, unless it is of an owner before the known one's: such an owner may not know it yet."""
+        new, known = found.standing, self.get(found.standing.partition)
+        if known is None or known.standing.log != new.log or new.epoch >= known.standing.epoch:
+            self[new.partition] = found
+
+
 class SummaryTable(Protocol):
     """A table of summaries that all workers and operators of a crawl share."""
 

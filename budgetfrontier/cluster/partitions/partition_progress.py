@@ -39,6 +39,8 @@ class PartitionProgress(msgspec.Struct):
     """By total, if this partition is the treasurer: what may still be granted. None also while it waits for others."""
     time: float = 0.0
     """The time of its broker as of the report (epoch seconds)."""
+    log: str = ""
+    """The identity of its log, if the bus has any."""
 
 
 to_standings: Callable[[Any], list[PartitionProgress]] = converter(list[PartitionProgress])
@@ -60,6 +62,7 @@ def standing_of(worker: str, partition: Partition) -> PartitionProgress:
         _named(limited, partition.spending.room),
         None if money is None or money.uncounted else _named(limited, quota_grants.left(money)),
         partition.now(),
+        partition.place.log,
     )
 
 

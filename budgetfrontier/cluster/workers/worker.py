@@ -479,7 +479,7 @@ class ClusterWorker:
             call.done(None, self._not_owner(number))
 
     def _owner(self, one: Partition, address: str) -> Owner:
-        return Owner(one.number, one.epoch, self.name, address, one.since, self.partitions)
+        return Owner(one.number, one.epoch, self.name, address, one.since, self.partitions, one.place.log)
 
     def _not_owner(self, number: int) -> NotOwner:
         return NotOwner(f"partition {number} of {self.crawl!r} is not with the worker at {self.address}, or no longer")
