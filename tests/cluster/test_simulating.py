@@ -23,7 +23,7 @@ from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, Stee
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
 from tests.forked import begin_forked
 
-PLAIN: dict[str, Any] = {"until": "finish", "fetchers": None, "most": 1000, "seed": 0}
+PLAIN: dict[str, Any] = {"until": "finish", "fetchers": None, "max_fetches": 1000, "seed": 0}
 NO_OWNERS: Any = None  # any look fails
 URL = f"kafka://nowhere/{CRAWL}"
 
@@ -63,6 +63,26 @@ def test_all_partitions_are_simulated_and_added_up(tmp_path: Path, capsys: pytes
     assert found["proposed"]["fetches"] < sum(pages) and found["proposed"]["retired"] == PARTITIONS
     assert len(found["today"]["draws"]) == 2
     assert f"from snapshots of {PARTITIONS} partitions; the oldest is" in err
+
+
+def test_a_simulation_passes_over_damage_and_leaves_the_store_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, store = config(tmp_path, snapshots=(tmp_path / "store").as_uri()), tmp_path / "store"
+    pages = [snapshot(tmp_path, number) for number in range(PARTITIONS)]
+    (good,) = store.glob(f"{CRAWL}-0002/*.snapshot")
+    damaged = bytearray(good.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    good.with_name(f"{10_000:020}.snapshot").write_bytes(damaged)
+
+    def stored() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
+
+    before = stored()
+    assert main(["simulate", "--cluster", URL, "--config", file, "--draws", "1", "--format", "json"]) == 0
+    out, _ = capsys.readouterr()
+    assert json.loads(out)["today"]["fetches"] == sum(pages)
+    assert stored() == before and len(before) == PARTITIONS + 1
 
 
 def test_the_console_simulates_the_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

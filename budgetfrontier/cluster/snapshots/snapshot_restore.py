@@ -59,12 +59,14 @@ class Restorer:
         *,
         log_id: Callable[[], str | None] | None = None,
         log_end: Callable[[int], int] | None = None,
+        read_only: bool = False,
     ) -> None:
         """Restore from a store. `log_id()` returns the identity of the logs, whose snapshots alone count; without it,
         all count. It returns None while that is not known. `log_end(partition)` returns the offset that comes next.
+        `read_only`: a damaged snapshot keeps its name in the store.
         """
         self._store, self._crawl, self._partitions = store, crawl, partitions
-        self._log_id, self._log_end = log_id, log_end
+        self._log_id, self._log_end, self._read_only = log_id, log_end, read_only
         self._tried: dict[int, set[str]] = {}
         """The snapshots of each partition that were restored here."""
         self._told = set[Snapshot]()
@@ -158,7 +160,8 @@ class Restorer:
         except (DamagedSnapshot, CorruptFrontier) as e:
             shutil.rmtree(folder / RESTORING, ignore_errors=True)
             log.error("%s is not used: %s", snapshot.name, in_a_line(e), extra={"event": "snapshot_unusable"})
-            self._rename(snapshot)
+            if not self._read_only:
+                self._rename(snapshot)
             return False
         except NewerSchema as e:
             raise NewerSchema(f"the snapshot {snapshot.name} cannot be restored: {e}") from e

@@ -30,7 +30,8 @@ def simulate_partitions(
 ) -> list[Simulated]:
     """Simulate each partition, one after the other, with its part of the fetchers; return the sums.
 
-    Raises FrontierError if a partition has no snapshot, and SnapshotError. No worker is asked.
+    Raises FrontierError if a partition has no snapshot, and SnapshotError. No worker is asked, and nothing in the store
+    changes: damaged snapshots are passed over.
     """
     from budgetfrontier.cluster.log.state import FRONTIER
     from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
@@ -39,7 +40,8 @@ def simulate_partitions(
     cluster = settings.cluster
     if (store := store_of(cluster)) is None:
         raise FrontierError(NO_STORE)
-    restore, partitions = Restorer(store, settings.crawl, cluster.partitions), cluster.partitions
+    partitions = cluster.partitions
+    restore = Restorer(store, settings.crawl, partitions, read_only=True)
     fetchers = asked.fetchers or settings.fetch.concurrency
     found: list[list[Simulated]] = []
     ages = []
