@@ -275,6 +275,8 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     """The URIs that it handed out, as of its end; None if its frontier was copied before, unknown if it was killed."""
     kernel: str = ""
     """The kernel that admitted its URIs: "native" or "Python"."""
+    epoch: Number = 0
+    """The number of the run in the rows of its totals: the epoch in which it began."""
 
 
 class Run(msgspec.Struct, kw_only=True):

@@ -389,7 +389,7 @@ class Guard:
         state = self.kernel.counters.state
         self.tables.runs.end(end, reason, self.now(), leased=self.tables.leases.given_out, crawl=state)
         self.commits.changes += 1  # the time of the end is stored, whatever else has changed
-        self.tables.series.record(self.now())
+        self.tables.series.end(self.now())
 
     def close(self, why: str) -> None:
         """Close the files; uncommitted changes are dropped."""

@@ -71,7 +71,8 @@ def open_parts(
         unstored = series.unstored(env.view())
         kernel = Kernel(env, meta.read_counters(env.txn, env.db[keys.META]))
         kernel.tables.leases.start(kernel.counters, partition)
-        kernel.tables.runs.begin(program, now, last_commit=kernel.counters.time, elsewhere=partition is not None)
+        epoch, last = kernel.counters.epoch, kernel.counters.time
+        kernel.tables.runs.begin(program, now, epoch, last_commit=last, elsewhere=partition is not None)
         opened = SettingsAtOpen(kernel, settings)
         hooks = load_hooks(opened.settings.hooks) if hooks is None else hooks
         fixed_at_creation.check_kept_urls(env, kernel.counters, opened.stored, opened.settings)

@@ -37,7 +37,7 @@ class Runs:
         self._row = RunRow(0.0, 0, "", "")
         self._next_touch = 0.0
 
-    def begin(self, program: str, now: float, *, last_commit: float, elsewhere: bool = False) -> None:
+    def begin(self, program: str, now: float, epoch: int, *, last_commit: float, elsewhere: bool = False) -> None:
         """Begin the row of this run; end that of the run before, with `last_commit` as its last, if it has no end.
 
         If that may have been `elsewhere`, the lock file does not say how it ended.
@@ -51,7 +51,7 @@ class Runs:
                 self._put(run_history.taken_over(row, note, last_commit=last_commit, copied=copied))
         self._number += 1
         host = os.uname().nodename  # importing socket takes milliseconds
-        self._row = RunRow(now, os.getpid(), host, program, kernel=native.NAME)
+        self._row = RunRow(now, os.getpid(), host, program, kernel=native.NAME, epoch=epoch)
         self._put(self._row)
         self._remove_outdated()
 

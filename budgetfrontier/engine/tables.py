@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -105,10 +105,10 @@ class Tables:
         self.random = Random()
         """The source of jitter."""
 
-    def start_series(self, now: float, program: str, unstored: Sequence[SeriesRow]) -> None:
+    def start_series(self, now: float, program: str, unstored: SeriesRow | None) -> None:
         """Begin the time series of this run of a program, once the totals are those after opening.
 
-        `unstored` are the rows that the run before has not stored, as it was killed.
+        `unstored` is the row that the run before has not stored, as it was killed.
         """
         counters = self.counters
         self.series = Series(

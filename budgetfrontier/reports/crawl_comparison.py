@@ -17,8 +17,8 @@ from budgetfrontier.core.model import Run
 from budgetfrontier.core.units import describe_duration
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import called, figure
-from budgetfrontier.reports.over_time import Between
-from budgetfrontier.rules.rates import Rate, lasts
+from budgetfrontier.reports.over_time import Between, estimated
+from budgetfrontier.rules.rates import Rate, Window, lasts
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_answers
 from budgetfrontier.storage.series import Busiest
@@ -82,6 +82,8 @@ class Comparison(msgspec.Struct):
     rows: list[ComparedQueue]
     untold: str = ""
     """Why the hosts of two runs are not compared."""
+    unsure: list[str] = []
+    """The sentences on what is not known exactly of two runs."""
 
 
 _Pair = tuple[int, str, FetchedQueue | None, FetchedQueue | None]
@@ -108,12 +110,12 @@ def busy_queues(busiest: Busiest) -> Iterator[FetchedQueue]:
     return (FetchedQueue(one.queue, one.fetched, one.spent) for one in busiest.queues)
 
 
-def rates_of(happened: Between, since: float, until: float) -> dict[str, Rate]:
+def rates_of(happened: Window) -> dict[str, Rate]:
     """Return the figures of a time, with their rates an hour of crawling; none if nothing is known of it.
 
-    What happened within a minute is estimated for a part of it: counts are rounded.
+    Counts are rounded: those of a part of a time between two totals are estimated.
     """
-    return {name: replace(rate, count=round(rate.count)) for name, rate in happened(since, until).rates.items()}
+    return {name: replace(rate, count=round(rate.count)) for name, rate in happened.rates.items()}
 
 
 def compared(
@@ -150,17 +152,35 @@ def compared(
 
 def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, limit: int | None) -> Comparison:
     """Return the comparison of two runs of a crawl by their numbers. Raises NoSuchRun."""
-    known = {run.number: run for run in crawl.runs()}
-    times = []
+    now = time.time()
+    known = {run.number: (run.began, run.ended or now) for run in crawl.runs()}
     for number in (first, second):
         if number not in known:
             raise NoSuchRun(f"there is no run {number}; `budgetfrontier runs` lists them")
-        times.append((known[number].began, known[number].ended or time.time()))
-    totals = tuple(rates_of(crawl.between(since, until), since, until) for since, until in times)
-    left, right = (crawl.busiest(since, until) for since, until in times)
+    happened = [crawl.between(*known[number])(*known[number]) for number in (first, second)]
+    left, right = (crawl.busiest(*known[number]) for number in (first, second))
+    totals = rates_of(happened[0]), rates_of(happened[1])
     if left.since < right.until and right.since < left.until:
-        return Comparison((totals[0], totals[1]), {}, [], _SAME_HOUR)
-    return compared(busy_queues(left), busy_queues(right), (totals[0], totals[1]), measure=measure, limit=limit)
+        found = Comparison(totals, {}, [], _SAME_HOUR)
+    else:
+        found = compared(busy_queues(left), busy_queues(right), totals, measure=measure, limit=limit)
+    found.unsure = [
+        f"run {number}: {why}"
+        for number, one in zip((first, second), happened, strict=True)
+        for why in _unsure(number, one, known)
+    ]
+    return found
+
+
+def _unsure(number: int, happened: Window, runs: Mapping[int, tuple[float, float]]) -> Iterator[str]:
+    """Yield why what a run did is not known exactly."""
+    began, ended = runs[number]
+    others = [other for other, time in runs.items() if other != number and time[0] < ended and began < time[1]]
+    if others:
+        named = f"run{'s' * (len(others) > 1)} {', '.join(map(str, others))}"
+        yield f"the clock was set back, and what {named} did in the same time counts, too"
+    elif happened.cut:
+        yield estimated(happened.cut)
 
 
 def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:

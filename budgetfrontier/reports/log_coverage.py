@@ -38,7 +38,7 @@ def lacks_beginning(view: View, runs: Iterable[Run], first_line: str, since: flo
 def _attempts_before(view: View, time: float | None) -> int:
     if time is None:
         return 0
-    rows = series.totals(view.txn, view.db, time, time + 1, preceded=True)
+    rows = series.preceded(view.txn, view.db, time, list(series.totals(view.txn, view.db, time, time + 1)))
     return max((_attempts(row) for row in rows if row.time < time), default=0)
 
 

@@ -71,8 +71,8 @@ class Curves(NamedTuple):
 
     span: str
     until: float
-    known: float
-    """The seconds of that time in which the crawl ran, and totals were kept."""
+    happened: Window
+    """The figures of that time."""
     figures: list[Curve]
     queued: list[float | None]
     """The URIs that were queued in each part of the time."""
@@ -83,9 +83,14 @@ class Curves(NamedTuple):
         return self.until - SPANS[self.span]
 
     @property
+    def known(self) -> float:
+        """The seconds of that time in which the crawl ran, and totals were kept."""
+        return self.happened.seconds
+
+    @property
     def partly(self) -> str:
         """The sentence on how much of that time is known, if not all of it; "" if nothing is, as no rates are shown."""
-        told = self.known and rates_known(self.known, SPANS[self.span])
+        told = self.known and rates_known(self.happened, SPANS[self.span])
         return f"{told[:1].upper()}{told[1:]}." if told else ""
 
 
@@ -97,7 +102,7 @@ def curves_of(series: Series, now: float, span: str = "", figures: Sequence[str]
     return Curves(
         span,
         now,
-        found.seconds,
+        found,
         [Curve(name, found.rates.get(name), _summed([each[name] for each in drawn])) for name in figures],
         levels(series, lambda row: row.queued, now, span),
     )
@@ -149,10 +154,7 @@ def read(view: View, since: float, now: float) -> list[SeriesRow]:
 
     Every report and page over time reads them here, so that a figure of one time is the same on all of them.
     """
-    # The newest row may be of the second that is not over yet, or newer than `now`, if the view is.
-    found = series.totals(view.txn, view.db, since, now + INTERVAL, preceded=True)
-    rows = sorted(found, key=lambda row: row.time)
-    return [*rows, *series.unstored(view)]
+    return series.until_commit(view, since, now)
 
 
 def between(*series: Sequence[Totals], figures: Mapping[str, Sequence[str]] = FIGURES) -> Between:
@@ -193,14 +195,22 @@ def _per_hour(past: Window, name: str) -> float | None:
     return round(past.rates[name].per_hour, 1) if past.rates else None
 
 
-def rates_known(known: float, length: float) -> str:
-    """Return how much of a time of `length` seconds is known, if not all of it; `known`: seconds of a `Window`."""
-    if not known:
+def rates_known(found: Window, length: float) -> str:
+    """Return how much of a time of `length` seconds is known, and how exactly, if not all of it."""
+    if not found.seconds:
         return UNKNOWN
-    if known >= _WHOLE * length:
-        return ""
-    sure = "" if lasts(known) else ", too short to be sure of them"
-    return f"the crawl ran for {describe_duration(known)} of that time, and rates are those of it{sure}"
+    told = []
+    if found.seconds < _WHOLE * length:
+        sure = "" if lasts(found.seconds) else ", too short to be sure of them"
+        told = [f"the crawl ran for {describe_duration(found.seconds)} of that time, and rates are those of it{sure}"]
+    if found.cut > max(2 * INTERVAL, (1 - _WHOLE) * length):
+        told.append(estimated(found.cut))
+    return "; ".join(told)
+
+
+def estimated(cut: float) -> str:
+    """Return that counts are estimates, as a time begins or ends between two totals that are `cut` seconds apart."""
+    return f"its counts are estimates: where it begins or ends, totals are known {describe_duration(cut)} apart"
 
 
 def busiest_rows(busiest: Busiest) -> Iterator[tuple[Any, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -35,15 +34,13 @@ LEAST = 60.0
 FEWEST = 4
 """The fewest intervals from which a spread is given."""
 
-_GROWING = ("scheduled", "succeeded", "failed", "retried", "disregarded", "duplicates", "expenditure")
-
 
 class Totals(Protocol):
     """A row of the totals at one time (epoch seconds): a `storage.series.SeriesRow`."""
 
     time: float
     begins: bool
-    stopped: int
+    stopped: float
     run: int
 
 
@@ -67,11 +64,8 @@ class Window(NamedTuple):
     intervals: int
     rates: dict[str, Rate]
     """By the names of FIGURES; empty if nothing is known of that time."""
-
-
-def progress(row: Totals) -> int:
-    """Return a number that does not fall from one row to the next, whatever the clock says, but for a repair."""
-    return sum(getattr(row, total) for total in _GROWING)
+    cut: float = 0.0
+    """Seconds of the longest interval with changes of which only a part is in that time: counts of it are estimated."""
 
 
 def lasts(seconds: float) -> bool:
@@ -80,58 +74,16 @@ def lasts(seconds: float) -> bool:
 
 
 def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
-    """Yield each row, except for the beginnings of runs, with the row before it, from rows in order of time.
+    """Yield each row with the row of the same run before it, unless no crawling is between them: see `begins`.
 
-    If the clock was set back between two runs, their rows alternate: a row follows the last one of its own run. If the
-    beginning of a run was thinned out, its first row follows the row with the most progress up to its own. If a later
-    row has a progress between the two, that row follows instead: the other one's run began before the first row.
+    The rows of each run are in order of time. Those of two runs alternate if the clock was set back between them.
     """
-    in_order = list(rows)
-    ends = {row.run: number for number, row in enumerate(in_order)}
     of_run: dict[int, Row] = {}
-    latest: list[Row] = []  # the last rows of their runs, in order of progress
-    for number, (row, below) in enumerate(zip(in_order, _below(in_order), strict=True)):
+    for row in rows:
         before = of_run.get(row.run)
-        if before is None and not row.begins:
-            place = bisect_right(latest, progress(row), key=progress)
-            if place and below <= progress(latest[place - 1]):
-                before = latest.pop(place - 1)
-        if before is not None:
+        if before is not None and not row.begins:
             yield before, row
         of_run[row.run] = row
-        if ends[row.run] == number:
-            insort_right(latest, row, key=progress)
-
-
-def _below(rows: Sequence[Totals]) -> list[int]:
-    """Return, for each row, the most progress below its own of a later row that looks for the one before it; or -1."""
-    known, looks = set[int](), list[bool]()
-    for row in rows:
-        looks.append(not row.begins and row.run not in known)
-        known.add(row.run)
-    found, later = [-1] * len(rows), list[int]()
-    for number in range(len(rows) - 1, -1, -1):
-        own = progress(rows[number])
-        place = bisect_left(later, own)
-        if place:
-            found[number] = later[place - 1]
-        if looks[number]:
-            later.insert(place, own)
-    return found
-
-
-def stopped(rows: Iterable[Totals], before: Totals | None) -> int:
-    """Return the seconds without a process between `before`, None if there is none, and the last of the rows after it.
-
-    They remain of the beginnings of runs when one row replaces all of these.
-    """
-    seconds = 0.0
-    for row in rows:
-        if row.begins and before is not None:
-            seconds += max(row.time - before.time, 0)
-        seconds += row.stopped
-        before = row
-    return int(seconds)
 
 
 def window(
@@ -141,11 +93,10 @@ def window(
 
     `figures` has the names to count, each with the totals to sum.
 
-    Nothing is counted between two rows if a run began with the second one, for no process ran meanwhile, or if totals
-    fell, as a repair may have them. If only a part of the time between two rows is in this time, that part of the
-    change between them is counted.
+    Only what a run did between two of its rows is counted. If a part of the time between them is in this time, that
+    part of the change is counted, and the length of the longest of these intervals is that of `Window.cut`.
     """
-    seconds, known = 0.0, 0
+    seconds, known, cut = 0.0, 0, 0.0
     counts = dict.fromkeys(figures, 0.0)
     speeds: dict[str, list[float]] = {name: [] for name in figures}
     for begin, end, ran, changes in _intervals(rows, figures):
@@ -154,13 +105,15 @@ def window(
             continue
         seconds += ran * inside
         known += 1
+        if inside < 1 and any(changes.values()):
+            cut = max(cut, end - begin)
         for name, change in changes.items():
             counts[name] += change * inside
             speeds[name].append(change / ran * 3600)
     if not seconds:
         return Window(0.0, 0, {})
     rates = {name: _rate(counts[name], seconds, speeds[name]) for name in figures}
-    return Window(seconds, known, rates)
+    return Window(seconds, known, rates, cut)
 
 
 def together(windows: Sequence[Window]) -> Window:
@@ -180,7 +133,7 @@ def together(windows: Sequence[Window]) -> Window:
         count = sum(rate.count for rate in parts)
         low, high = added([rate.low for rate in parts]), added([rate.high for rate in parts])
         rates[name] = _with_spread(count, seconds, low, high)
-    return Window(seconds, max(one.intervals for one in known), rates)
+    return Window(seconds, max(one.intervals for one in known), rates, max(one.cut for one in known))
 
 
 def added(found: Sequence[float | None]) -> float | None:

@@ -11,8 +11,8 @@ class Resolution(IntEnum):
     """A resolution of the time series. The number is the first byte of its keys."""
 
     MINUTE = 1  # the totals, once a minute
-    HOUR = 2  # the last row of each hour
-    DAY = 3  # the last row of each day
+    HOUR = 2  # the ends of the stretches of crawling in each hour
+    DAY = 3  # those in each day
     BUSIEST_OF_HOUR = 4  # the queues that spent and fetched most in an hour
     BUSIEST_OF_DAY = 5
 
@@ -23,13 +23,16 @@ PERIODS = {
     Resolution.BUSIEST_OF_HOUR: _HOUR,
     Resolution.BUSIEST_OF_DAY: _DAY,
 }
-"""The seconds for which a row of each resolution stands."""
+"""The seconds of the periods of each resolution."""
+
+MOST_STRETCHES = 24
+"""The stretches of crawling without a stop that are kept apart of an hour, or of a day; shorter stops are added up."""
 
 INTERVAL = 60
 """Seconds between two rows of a running crawl."""
 
 _THINNED = {
-    Resolution.MINUTE: (Resolution.HOUR, _DAY),
+    Resolution.MINUTE: (Resolution.HOUR, _DAY + _HOUR),  # the last hour is compared with that of yesterday
     Resolution.HOUR: (Resolution.DAY, 30 * _DAY),
     Resolution.BUSIEST_OF_HOUR: (Resolution.BUSIEST_OF_DAY, 30 * _DAY),
 }
@@ -53,7 +56,7 @@ def coarser(resolution: Resolution, oldest: int, now: float) -> tuple[Resolution
     """Return how the oldest rows of a resolution are thinned, None if they are not old enough.
 
     `oldest` is the time of the oldest. Returned are the coarser resolution, and the first second and the end of a
-    period that becomes one row. All rows in it must have reached the age.
+    period. All rows in it must have reached the age.
     """
     to, age = _THINNED[resolution]
     seconds = PERIODS[to]

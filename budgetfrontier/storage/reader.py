@@ -273,14 +273,16 @@ class Reader:
             return view.audit(limit)
 
     def series(self, since: float = 0.0, until: float = inf, *, preceded: bool = False) -> list[SeriesRow]:
-        """Return the totals over time, oldest first: each minute of a day, each hour of 30 days, each day before.
+        """Return the totals over time: each minute of the last 25 hours, each hour of 30 days, and each day before.
 
-        `since` and `until` are epoch seconds; `preceded` begins with the last row before `since`, so that all changes
-        since then can be computed. While nothing changes there are no rows. O(result): at most 2,200 rows and one a
-        day.
+        Those of each run are in order of time. `since` and `until` are epoch seconds; with `preceded`, rows before
+        `since` come first with which all changes since then can be computed. Of older times, the beginning and the end
+        of each stretch of crawling are kept, too. While nothing changes there are no rows. O(result): at most 2,300
+        rows and one a day, and two for each stop.
         """
         with self.view() as view:
-            return list(series.totals(view.txn, view.db, since, until, preceded=preceded))
+            rows = list(series.totals(view.txn, view.db, since, until))
+            return series.preceded(view.txn, view.db, since, rows) if preceded else rows
 
     def busiest(self, since: float, until: float = inf) -> Busiest:
         """Return the queues that spent and fetched most between two times (epoch seconds), the busiest first.
@@ -289,8 +291,7 @@ class Reader:
         known, for 30 days, and of each day before that. O(hours).
         """
         with self.view() as view:
-            now = series.as_of_commit(view)
-            return series.busiest(view.txn, view.db, since, until, view.queue_by_id, now=now)
+            return series.busiest(view, since, until)
 
     def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None, bare: bool = False) -> None:
         """Copy the frontier as of its last commit to the folder `path`, which must be empty or not exist.

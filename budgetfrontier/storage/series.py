@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from math import ceil, isfinite
+from collections.abc import Iterator, Sequence
+from math import inf, isfinite
+from operator import attrgetter
 
 import msgspec
 
-from budgetfrontier.core.model import Number, QueueRecord, Summary
+from budgetfrontier.core.model import Number, QueueRecord, RunRow, Summary
 from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.rules import series_periods
 from budgetfrontier.rules.busiest import NOTHING, Amounts, Busy, merged
-from budgetfrontier.rules.rates import FIGURES, progress
+from budgetfrontier.rules.rates import FIGURES
 from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.storage import keys
@@ -28,7 +29,7 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
 
     time: float
     begins: bool = False
-    """Whether a run began here: between the row before and this one, no process had the frontier open."""
+    """Whether nothing was crawled between the row before and this one: a run began here, or only a command ran."""
     scheduled: Number = 0
     succeeded: Number = 0
     failed: Number = 0
@@ -48,8 +49,8 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     inactive: Number = 0
     retired: Number = 0
     exhausted: Number = 0
-    stopped: Number = 0
-    """If a beginning was thinned out: seconds since the row before without a process, or with only a command."""
+    stopped: float = 0
+    """Seconds since the row before of its run without crawling: short stops that were added up."""
     bytes: Number = 0
     full: Number = 0
     invalid: Number = 0
@@ -65,7 +66,7 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     robots_denials: Number = 0
     prerequisites: Number = 0
     run: Number = 0
-    """The epoch of the run that wrote it, as in the ids of its leases."""
+    """The epoch in which the run began that wrote it, as in the ids of its leases. No earlier run has a higher one."""
     prerequisites_succeeded: Number = 0
     prerequisites_disregarded: Number = 0
     ineligible: Number = 0
@@ -89,7 +90,8 @@ _STATES = {
     "retired": QueueState.RETIRED,
     "exhausted": QueueState.EXHAUSTED,
 }
-_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in (*_STATES, "stopped", "run"))
+TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in (*_STATES, "stopped", "run"))
+"""The totals of a row: its fields with the names of those of a summary."""
 
 
 class BusyRow(msgspec.Struct, array_like=True, gc=False):
@@ -147,7 +149,7 @@ _decode_busy = decoder(BusyRow)
 
 def row_of(totals: Summary, now: float, *, run: int = 0, begins: bool = False) -> SeriesRow:
     """Return the row of these totals, by the run of an epoch."""
-    values = {name: getattr(totals, name) for name in _TOTALS}
+    values = {name: getattr(totals, name) for name in TOTALS}
     states = {name: totals.queues[state] for name, state in _STATES.items()}
     return SeriesRow(now, begins, run=run, **values, **states)
 
@@ -168,9 +170,23 @@ def decode_busy(value: bytes) -> Busy:
     return Busy(counts, (row.spent_low, row.fetched_low), row.others)
 
 
-def series_key(resolution: Resolution, time: float) -> bytes:
-    """Return the key of a row."""
-    return keys.series.pack(resolution, int(min(max(time, 0), _LAST)))
+def series_key(resolution: Resolution, time: float, place: int = 0) -> bytes:
+    """Return the key of a row; with place 0, that of the busiest queues."""
+    return keys.series.pack(resolution, _second(time), place)
+
+
+def row_key(resolution: Resolution, row: SeriesRow) -> bytes:
+    """Return the key of a row of totals: a run has two a second at the most, of its beginning and of what it did."""
+    return series_key(resolution, row.time, 2 * row.run + (not row.begins))
+
+
+def _second(time: float) -> int:
+    return int(min(max(time, 0), _LAST))
+
+
+def _begin(resolution: Resolution, time: float) -> bytes:
+    """Return the least key of a second, or that beyond the last one."""
+    return keys.series_from.pack(resolution, int(max(time, 0))) if time <= _LAST else bytes([resolution + 1])
 
 
 def rows_between(
@@ -178,49 +194,54 @@ def rows_between(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and values of a resolution from `start` up to, and without, `end` (epoch seconds)."""
     cursor = txn.cursor(db[keys.SERIES])
-    beyond = series_key(resolution, end) if end <= _LAST else bytes([resolution + 1])
-    if cursor.set_range(series_key(resolution, start)):
+    beyond = _begin(resolution, end)
+    if cursor.set_range(_begin(resolution, start)):
         for key, value in cursor.iternext():
             if key >= beyond:
                 return
             yield key, value
 
 
-def totals(
-    txn: keys.Txn, db: keys.Tables, since: float, until: float, *, preceded: bool = False
-) -> Iterator[SeriesRow]:
-    """Yield the rows of totals in a time, oldest first: of each minute, hour or day, as they are kept.
-
-    `preceded`: begin with the last row that is before the time for certain, so that all changes in it can be computed.
-    """
-    found: list[Iterator[tuple[bytes, bytes]]] = []
-    for resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
-        bound = since - series_periods.PERIODS.get(resolution, 1) + 1
-        before = _last_before(txn, db, resolution, bound) if preceded else None
-        start = since if before is None else keys.series.unpack(before[0])[1]
-        found.append(rows_between(txn, db, resolution, start, until))
-        if before is not None:
-            break  # coarser rows are older
-    for rows in reversed(found):
-        for _, value in rows:
+def totals(txn: keys.Txn, db: keys.Tables, since: float, until: float) -> Iterator[SeriesRow]:
+    """Yield the rows of totals in a time, those of each run oldest first, as they are kept."""
+    for resolution in (Resolution.DAY, Resolution.HOUR, Resolution.MINUTE):
+        for _, value in rows_between(txn, db, resolution, since, until):
             yield decode_row(value)
 
 
-def totals_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> SeriesRow | None:
-    """Return the last row of totals of a resolution before a time (epoch seconds)."""
-    found = _last_before(txn, db, resolution, time)
-    return decode_row(found[1]) if found else None
+def preceded(txn: keys.Txn, db: keys.Tables, since: float, rows: Sequence[SeriesRow]) -> list[SeriesRow]:
+    """Return rows from a time on after those before it with which all changes in them can be computed.
+
+    These are the last row before the time, and of each run that is going on the last of its own. O(1), unless the clock
+    was set back.
+    """
+    first: dict[int, bool] = {}
+    for row in rows:
+        first.setdefault(row.run, row.begins)
+    missing, found = {run for run, begins in first.items() if not begins}, list[SeriesRow]()
+    for before in _backwards(txn, db, since):
+        if not found or before.run in missing:
+            found.append(before)
+            missing.discard(before.run)
+        if not missing:
+            break
+    return [*reversed(found), *rows]
 
 
-def _last_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> tuple[bytes, bytes] | None:
+def _backwards(txn: keys.Txn, db: keys.Tables, time: float) -> Iterator[SeriesRow]:
+    """Yield the rows of totals before the second of a time, the newest of each resolution first."""
     cursor = txn.cursor(db[keys.SERIES])
-    found = cursor.prev() if cursor.set_range(series_key(resolution, time)) else cursor.last()
-    return cursor.item() if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None
+    for resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
+        found = cursor.set_range(_begin(resolution, time))
+        there = cursor.prev() if found else cursor.last()
+        while there and cursor.key()[0] == resolution:
+            yield decode_row(cursor.value())
+            there = cursor.prev()
 
 
-def newest(txn: keys.Txn, db: keys.Tables, time: float) -> SeriesRow:
-    """Return the last row of totals up to a time (epoch seconds), one without totals if there is none."""
-    return max(totals(txn, db, time, time + 2, preceded=True), key=progress, default=SeriesRow(0.0))
+def last_of(txn: keys.Txn, db: keys.Tables, run: int) -> SeriesRow | None:
+    """Return the last row of a run that is going on. O(1), unless the clock was set back before it."""
+    return next((row for row in _backwards(txn, db, inf) if row.run == run), None)
 
 
 def as_of_commit(view: View) -> SeriesRow:
@@ -229,25 +250,46 @@ def as_of_commit(view: View) -> SeriesRow:
     return row_of(view.summary(counters), counters.time, run=counters.epoch)
 
 
-def unstored(view: View, now: SeriesRow | None = None) -> list[SeriesRow]:
-    """Return the rows that a run without an end has not stored: of its beginning, if it has no row yet, and of `now`.
+def unstored(view: View, now: SeriesRow | None = None) -> SeriesRow | None:
+    """Return the row of `now` if a run without an end has not stored it yet.
 
-    `now` are the totals of its engine, else those of its last commit. There are no such rows of a run that has ended,
-    or that has changed nothing.
+    `now` are the totals of its engine, else those of its last commit. There is no such row of a run that has ended, or
+    that has changed nothing.
     """
-    now = now or as_of_commit(view)
+    run = _without_end(view)
+    last = None if run is None else last_of(view.txn, view.db, run.epoch)
+    if run is None or last is None:
+        return None
+    now = msgspec.structs.replace(now or as_of_commit(view), run=run.epoch)
+    if is_same(now, last) and (last.begins or now.time <= last.time):
+        return None
+    now.begins = not may_crawl(run.program) and untold_since(last, now) == NOTHING
+    return now
+
+
+def _without_end(view: View) -> RunRow | None:
+    """Return the run that is going on, or was killed."""
     latest = next(view.newest_items(keys.RUNS), None)
     run = None if latest is None else decode_run(latest[1])
-    if run is None or run.end is not None:
-        return []
-    last, begins = newest(view.txn, view.db, now.time), []
-    same = msgspec.structs.replace(now, time=last.time, begins=last.begins, run=last.run, stopped=last.stopped) == last
-    if same and (now.time <= last.time or last.time < run.began):
-        return []
-    if last.time < run.began:
-        begins = [last := msgspec.structs.replace(last, time=run.began, begins=True, run=now.run, stopped=0)]
-    crawls = may_crawl(run.program) or untold_since(last, now) != NOTHING
-    return [*begins, msgspec.structs.replace(now, stopped=0 if crawls else ceil(max(now.time - last.time, 0)))]
+    return None if run is None or run.end is not None else run
+
+
+def is_same(row: SeriesRow, other: SeriesRow) -> bool:
+    """Return whether nothing has changed between two rows."""
+    labels = {name: getattr(other, name) for name in ("time", "begins", "run", "stopped")}
+    return msgspec.structs.replace(row, **labels) == other
+
+
+def until_commit(view: View, since: float, until: float, now: SeriesRow | None = None) -> list[SeriesRow]:
+    """Return the totals from the last row before a time to the last commit, or `now`, in order of time. O(result).
+
+    The newest row may be of the second that is not over yet, or newer than `until`, if the view is.
+    """
+    end = until + series_periods.INTERVAL
+    found, last = list(totals(view.txn, view.db, since, end)), unstored(view, now)
+    if last is not None and last.time < end:
+        found.append(last)
+    return sorted(preceded(view.txn, view.db, since, found), key=attrgetter("time"))
 
 
 def untold_since(row: SeriesRow, now: SeriesRow | Summary) -> Amounts:
@@ -262,28 +304,21 @@ def untold_since(row: SeriesRow, now: SeriesRow | Summary) -> Amounts:
     return spent, fetched
 
 
-def busiest(
-    txn: keys.Txn,
-    db: keys.Tables,
-    since: float,
-    until: float,
-    queue_of: Callable[[int], QueueRecord],
-    *,
-    now: SeriesRow,
-) -> Busiest:
+def busiest(view: View, since: float, until: float) -> Busiest:
     """Return the queues that spent and fetched most in the periods that overlap a time.
 
-    `now` are the totals of the last commit: amounts since the last row may be any queue's.
+    The amounts since the last row, up to the last commit, may be any queue's.
     """
     times: list[int] = []
     parts: list[Busy] = []
     for resolution in (Resolution.BUSIEST_OF_DAY, Resolution.BUSIEST_OF_HOUR):
         seconds = series_periods.PERIODS[resolution]
-        for key, value in rows_between(txn, db, resolution, since - seconds + 1, until):
+        for key, value in rows_between(view.txn, view.db, resolution, since - seconds + 1, until):
             start = keys.series.unpack(key)[1]
             times += [start, start + seconds]
             parts.append(decode_busy(value))
-    last = newest(txn, db, now.time)
+    run, now = _without_end(view), as_of_commit(view)
+    last = (run and last_of(view.txn, view.db, run.epoch)) or now  # a run that has ended has stored all
     untold, last_second = untold_since(last, now), series_periods.hour_of(int(now.time)) + 3600 - 1
     if since > last_second or until <= series_periods.hour_of(int(last.time)):
         untold = NOTHING
@@ -291,7 +326,7 @@ def busiest(
     return Busiest(
         since=min(times, default=since),
         until=max(times, default=until),
-        queues=[_busy_queue(queue_of(id_), *amounts, *most[id_]) for id_, amounts in busy.counts.items()],
+        queues=[_busy_queue(view.queue_by_id(id_), *amounts, *most[id_]) for id_, amounts in busy.counts.items()],
         others_spent=busy.others[0],
         others_fetched=busy.others[1],
         as_of=0.0 if untold == NOTHING else last.time,
@@ -313,11 +348,12 @@ def _busy_queue(queue: QueueRecord, spent: int, fetched: int, spent_most: int, f
 
 def check_row(key: bytes, value: bytes) -> None:
     """Raise Damage for a key or a value that cannot be read."""
-    resolution, _ = keys.series.unpack(key)
+    resolution, *_ = keys.series.unpack(key)
     if resolution in (Resolution.BUSIEST_OF_HOUR, Resolution.BUSIEST_OF_DAY):
         decode_busy(value)
     elif resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
-        if not isfinite(decode_row(value).time):
+        row = decode_row(value)
+        if not isfinite(row.time) or not isfinite(row.stopped):
             raise Damage("its time is not valid")
     else:
         raise Damage(f"there is no resolution {resolution}")

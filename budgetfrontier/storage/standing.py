@@ -20,8 +20,7 @@ from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.records import decode_lease
-from budgetfrontier.storage.series import row_of, unstored
-from budgetfrontier.storage.series import totals as totals_of
+from budgetfrontier.storage.series import row_of, until_commit
 from budgetfrontier.storage.start_command import start_command
 from budgetfrontier.storage.turn_order import in_turn
 from budgetfrontier.storage.uri_values import expand, short_url
@@ -105,8 +104,7 @@ def _rate(found: Standing, view: View) -> float | None:
     if not found.process.alive or until is None or found.now - until > max(SILENT, 3 * found.commit_interval):
         return None
     since = max(until - _RATE_OVER, found.process.began or 0.0)
-    rows = [*totals_of(view.txn, view.db, since, until + 2, preceded=True)]
-    rows += unstored(view, row_of(found.totals, until, run=view.counters().epoch))
+    rows = until_commit(view, since, until, row_of(found.totals, until))
     last = window(rows, since, until, figures={"fetched": FIGURES["fetched"]})
     return last.rates["fetched"].per_hour / 3600 if last.seconds >= _RATE_OVER / 6 else None
 

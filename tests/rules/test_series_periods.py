@@ -12,13 +12,13 @@ def test_a_row_is_due_at_the_next_full_minute() -> None:
     assert series_periods.next_row(NOON + 59.9) == NOON + 60
 
 
-def test_rows_of_a_minute_become_one_of_their_hour_when_all_are_a_day_old() -> None:
-    oldest = NOON + 90
-    assert series_periods.coarser(Resolution.MINUTE, oldest, NOON + 3599 + DAY) is None
-    assert series_periods.coarser(Resolution.MINUTE, oldest, NOON + 3600 + DAY) == (Resolution.HOUR, NOON, NOON + 3600)
+def test_rows_of_a_minute_are_thinned_to_their_hour_when_all_are_25_hours_old() -> None:
+    oldest, due = NOON + 90, NOON + 3600 + 25 * 3600
+    assert series_periods.coarser(Resolution.MINUTE, oldest, due - 1) is None
+    assert series_periods.coarser(Resolution.MINUTE, oldest, due) == (Resolution.HOUR, NOON, NOON + 3600)
 
 
-def test_rows_of_an_hour_become_one_of_their_day_after_thirty_days() -> None:
+def test_rows_of_an_hour_are_thinned_to_their_day_after_thirty_days() -> None:
     midnight = NOON - 12 * 3600
     for resolution, to in [
         (Resolution.HOUR, Resolution.DAY),

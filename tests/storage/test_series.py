@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,12 +44,13 @@ def test_the_busiest_queues_can_be_read_again() -> None:
         (Resolution.BUSIEST_OF_DAY, encode([0, [-1, 2, 3]])),
         (Resolution.MINUTE, encode(["then"])),
         (Resolution.DAY, encode([float("inf")])),
+        (Resolution.DAY, encode(series.SeriesRow(7.0, stopped=float("nan")))),
         (99, encode([1.0])),
     ],
 )
 def test_damage_is_found(resolution: int, value: bytes) -> None:
     with pytest.raises(Damage):
-        series.check_row(keys.series.pack(resolution, 0), value)
+        series.check_row(keys.series.pack(resolution, 0, 0), value)
 
 
 def test_times_beyond_those_of_keys_are_clipped() -> None:
@@ -56,30 +58,47 @@ def test_times_beyond_those_of_keys_are_clipped() -> None:
     assert series.series_key(Resolution.MINUTE, float("inf")) == series.series_key(Resolution.MINUTE, 2**32)
 
 
-def test_rows_may_begin_with_the_last_one_before_the_time(tmp_path: Path) -> None:
-    hour, day = 3600, 86_400
-    today = int(START // day * day)
-    noon = today + 3 * hour
-    with on_disk(tmp_path, ManualClock(noon + day / 2)) as f:
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """A function that stores rows of a resolution: each its time and its run, and whether the run begins there."""
+    with on_disk(tmp_path, ManualClock(START)) as f:
         env = f._tables.env
-        for resolution, key, length in [
-            *((Resolution.DAY, today - number * day, day) for number in (2, 1)),
-            *((Resolution.HOUR, today + number * hour, hour) for number in range(3)),
-            *((Resolution.MINUTE, noon + number * 60, 1) for number in range(3)),
-        ]:
-            row = series.SeriesRow(key + length - 0.5)  # the last one of its period
-            env.txn.put(series.series_key(resolution, key), encode(row), db=env.db[keys.SERIES])
+
+        def store(resolution: Resolution, *rows: tuple[float, int, bool]) -> None:
+            for time, run, begins in rows:
+                row = series.SeriesRow(time, begins, run=run)
+                env.txn.put(series.row_key(resolution, row), encode(row), db=env.db[keys.SERIES])
+            env.commit()
+
+        yield store
+
+
+def preceded(tmp_path: Path, since: float) -> list[float]:
     with Reader(tmp_path / "frontier") as reader:
-        assert reader.series(noon + 180, noon + 200) == []
-        for since, first in [
-            (noon + 121.5, noon + 120.5),
-            (noon + 0.7, noon - 0.5),
-            (noon - 1, noon - hour - 0.5),
-            (today, today - 0.5),
-            (today - 1, today - day - 0.5),
-            (today - 5 * day, today - day - 0.5),
-        ]:
-            assert reader.series(since, noon + 200, preceded=True)[0].time == first
+        return [row.time for row in reader.series(since, preceded=True) if row.time < START]
+
+
+def test_rows_may_begin_with_the_last_one_before_the_time(tmp_path: Path, stored: Callable[..., None]) -> None:
+    stored(Resolution.DAY, (50.0, 1, True), (99.5, 1, False))
+    stored(Resolution.HOUR, (199.5, 1, False), (299.5, 1, False))
+    stored(Resolution.MINUTE, (300.5, 1, False), (400.5, 2, True), (401.5, 2, False))
+    times = [50.0, 99.5, 199.5, 299.5, 300.5, 400.5, 401.5]
+    for since, first in [(500, 6), (401.2, 5), (401, 5), (400, 4), (299.7, 2), (250, 2), (150, 1), (60, 0), (0, 0)]:
+        assert preceded(tmp_path, since) == times[first:], since
+
+
+def test_if_the_clock_was_set_back_those_of_each_run_that_goes_on_come_first(
+    tmp_path: Path, stored: Callable[..., None]
+) -> None:
+    stored(Resolution.HOUR, (10.0, 1, True), (90.0, 1, False))
+    stored(Resolution.MINUTE, (100.0, 2, True), (110.0, 2, False), (120.0, 2, False), (130.0, 1, False))
+    assert preceded(tmp_path, 125.0) == [90.0, 120.0, 130.0]
+    assert preceded(tmp_path, 115.0) == [90.0, 110.0, 120.0, 130.0]
+
+
+def test_rows_of_two_runs_in_one_second_are_apart(tmp_path: Path, stored: Callable[..., None]) -> None:
+    stored(Resolution.MINUTE, (100.1, 1, True), (100.2, 1, False), (100.3, 2, True), (100.9, 2, False))
+    assert preceded(tmp_path, 0.0) == [100.1, 100.2, 100.3, 100.9]
 
 
 def test_the_busiest_queues_of_days_and_hours_are_added_up(tmp_path: Path) -> None:

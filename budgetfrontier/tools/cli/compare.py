@@ -66,13 +66,15 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
         _print(args, found, (f"run {args.runs[0]}", f"run {args.runs[1]}"), operator)
         if args.format != "text" or not found.untold:
             note(found.untold or _BY_THE_HOUR)
+        for sentence in found.unsure:
+            note(sentence)
         return
 
     def with_other(_: argparse.Namespace, other: CrawlOperator) -> None:
         from budgetfrontier.reports.crawl_comparison import compared, rates_of
 
         now = time.time()
-        totals = rates_of(operator.between(0.0, now), 0.0, now), rates_of(other.between(0.0, now), 0.0, now)
+        totals = rates_of(operator.between(0.0, now)(0.0, now)), rates_of(other.between(0.0, now)(0.0, now))
         found = compared(operator.fetched_queues(), other.fetched_queues(), totals, measure=args.by, limit=args.limit)
         _print(args, found, (operator.job, other.job), operator)
 

@@ -286,7 +286,7 @@ def _rates(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     rows: Iterable[tuple[Any, ...]] = over_time.rate_rows(happened, now, length)
     if args.format == "text":
         rows = ((called(row[0]), *row[1:]) for row in rows)
-    unknown = over_time.rates_known(happened(now - length, now).seconds, length)
+    unknown = over_time.rates_known(happened(now - length, now), length)
     return Rows(over_time.RATES, rows, drop=over_time.RATES_DROP, unknown=unknown)
 
 

@@ -156,7 +156,7 @@ def rows(path: Path, table: str) -> list[tuple[bytes, bytes]]:
     ("table", "key", "value", "wrong_key"),
     [
         (keys.RUNS, keys.u32.pack(70), encode(RunRow(5.0, 1, "a.test", "crawl", 6.0, RunEnd.EXIT, "why")), b"7"),
-        (keys.SERIES, keys.series.pack(1, 7), encode([7.0]), b"\7\7"),
+        (keys.SERIES, keys.series.pack(1, 7, 0), encode([7.0]), b"\7\7"),
         (keys.HOSTS, b"a.test", encode(HostRow("192.0.2.1", 7)), b"A.test"),
         (keys.PEERS, keys.u32.pack(7), keys.peer.pack(9, 1, -1, 0), b"seven"),
     ],

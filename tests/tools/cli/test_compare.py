@@ -34,8 +34,8 @@ def fetch(path: Path, began: float, counts: dict[str, int], *, errors: str = "")
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> tuple[Path, Path]:
-    """Two jobs; the first has had two runs, a day apart. Each is within an hour: of that time, only hours are known."""
-    began = (time.time() - 48 * HOUR) // HOUR * HOUR + 60
+    """Two jobs; the first has had two runs, a day apart. Each begins in one hour and ends in the next."""
+    began = (time.time() - 48 * HOUR) // HOUR * HOUR - 150
     fetch(tmp_path / "one", began, {"same.test": 3, "more.test": 2, "left.test": 4})
     fetch(tmp_path / "one", began + 24 * HOUR, {"same.test": 1, "late.test": 5})
     fetch(tmp_path / "two", began, {"same.test": 4, "more.test": 20, "new.test": 1}, errors="more.test")

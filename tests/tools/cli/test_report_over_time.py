@@ -70,8 +70,17 @@ def test_the_minute_that_has_just_ended_counts(tmp_path: Path, after: float) -> 
 @pytest.mark.parametrize(("seconds", "sure"), [(0.1, False), (59, False), (61, True)])
 def test_rates_of_less_than_a_minute_are_said_to_be_unsure(seconds: float, sure: bool) -> None:
     rows = [SeriesRow(1000.0, begins=True), SeriesRow(1000.0 + seconds, scheduled=5)]
-    told = over_time.rates_known(over_time.between(rows)(0.0, 2000.0).seconds, 3600.0)
+    told = over_time.rates_known(over_time.between(rows)(0.0, 2000.0), 3600.0)
     assert "and rates are those of it" in told and ("too short to be sure of them" not in told) is sure
+
+
+@pytest.mark.parametrize(("since", "is_estimate"), [(3540.0, False), (3000.0, True), (1800.0, True), (0.0, False)])
+def test_a_time_that_begins_between_totals_far_apart_is_said_to_be_an_estimate(since: float, is_estimate: bool) -> None:
+    """Not if these are a small part of it, or a minute apart."""
+    rows = [SeriesRow(1000.0, begins=True), SeriesRow(3500.0, scheduled=90), SeriesRow(3560.0, scheduled=95)]
+    found = over_time.between(rows)(since, 3600.0)
+    told = over_time.rates_known(found, 3600.0 - since)
+    assert ("its counts are estimates: where it begins or ends, totals are known 41m40s apart" in told) is is_estimate
 
 
 def test_rates_are_those_of_the_time_and_the_time_before(job: Path, cli: Cli) -> None:

@@ -130,8 +130,7 @@ def rates(job: ConsoleJob, parameters: TimeParameters) -> Listing[RateItem]:
     now, length = time.time(), forms.duration("since", parameters.since)
     happened = job.look(lambda operator: operator.between(now - over_time.earliest(length), now))
     rows = [RateItem(*row) for row in over_time.rate_rows(happened, now, length)]
-    known = happened(now - length, now).seconds
-    return Listing(rows=rows, note=as_sentence(over_time.rates_known(known, length)))
+    return Listing(rows=rows, note=as_sentence(over_time.rates_known(happened(now - length, now), length)))
 
 
 def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:

@@ -56,6 +56,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "queues": found.queues if found else {},
         "sides": SIDES,
         "untold": found.untold if found else "",
+        "unsure": found.unsure if found else [],
         "compared": found is not None,
         "as_of": as_of,
         "making": making,
