@@ -240,8 +240,8 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
     planned = steering_plan.plan(operator, "withdraw", {"id": name.hex()})  # of another operator, at the same time
     code, out, _ = cli("adjust", "--remove", name.hex())
     assert (code, out.splitlines()[0]) == (0, "*: queue_total_budget 7 -> 1")
-    _, entries, _ = steering_plan.give(operator, OperatorCommand("withdraw", planned.args, "me"), planned)
-    assert {entry.error for entry in entries.values()} == {
+    late = operator.give(OperatorCommand("withdraw", planned.args, "me"), planned.more, to=planned.to)
+    assert {entry.error for entry in operator.applied(late).values()} == {
         f"adjustment {name.hex()} is not in force; `adjust --list` lists those that are"
     }
     assert json.loads(cli("adjust", "--list", "--format", "json")[1]) == []

@@ -15,8 +15,7 @@ TOPIC = "table"
 
 
 def table(brokers: str) -> CompactedTopic[CopyNotice]:
-    bus = kafka.connect(brokers, {"create": "no"})
-    return CompactedTopic(TOPIC, CopyNotice, bus, {"bootstrap.servers": brokers}, creates=False)
+    return CompactedTopic(TOPIC, CopyNotice, kafka.connect(brokers, {"create": "no"}))
 
 
 def test_rows_are_read_as_they_were_written_and_once(brokers: str) -> None:

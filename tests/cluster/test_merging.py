@@ -228,7 +228,7 @@ def test_undos_are_added_and_states_are_told_once() -> None:
 def test_what_is_left_of_totals_is_what_may_be_granted_and_what_was() -> None:
     def standing(number: int, room: int, left: dict[str, int] | None = None) -> Partition:
         totals = part().totals
-        return Partition(number, 0, 0, "w", totals, {}, {}, 0, 0, {"cluster.max_uris": room}, left)
+        return Partition(number, 0, 0, "w", totals, {}, {}, {"cluster.max_uris": room}, left)
 
     found = limits_left([standing(0, 5, {"cluster.max_uris": 90}), standing(1, -2)])
     assert found["cluster.max_uris"].left == 93

@@ -312,7 +312,6 @@ def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
     (lease,) = owner.lease()
     owner.finish(Ended(lease.id, discovered=list(found)))
     assert owner.take_outgoing() == []  # sent shortly before
-    assert (owner.partition.elsewhere.found, owner.partition.elsewhere.sent) == (4, 2)
     assert owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/d"])) == [0]  # it had ended: nothing counts
     assert owner.take_outgoing() == []
 

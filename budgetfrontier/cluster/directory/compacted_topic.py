@@ -36,12 +36,10 @@ _Row = TypeVar("_Row")
 class CompactedTopic(Generic[_Row]):
     """A topic with one partition. `read` yields the rows since the last call. Not for several threads at a time."""
 
-    def __init__(
-        self, topic: str, kind: type[_Row], bus: KafkaBus, settings: Mapping[str, Any], *, creates: bool
-    ) -> None:
-        """Prepare for a topic with rows of a type; `creates`: make it unless it is there."""
+    def __init__(self, topic: str, kind: type[_Row], bus: KafkaBus) -> None:
+        """Prepare for a topic with rows of a type, which is made unless it is there, if the bus `creates` topics."""
         self._decode: Callable[[bytes], _Row] = protocol.decoder(kind)
-        self.name, self._bus, self._settings, self._creates = topic, bus, dict(settings), creates
+        self.name, self._bus, self._settings = topic, bus, bus.settings()
         self._producer: Any = None
         self._consumer: Any = None
         self._heard = Heard()
@@ -54,7 +52,7 @@ class CompactedTopic(Generic[_Row]):
 
     def create(self) -> None:
         """Create the topic, unless it is there. Raises BusError."""
-        if self._creates:
+        if self._bus.creates:
             self._bus.create(self.name, 1, retention.settings_of_table())
 
     def publish(self, rows: Mapping[int, _Row] | Mapping[str, _Row]) -> None:
@@ -133,7 +131,7 @@ class CompactedTopic(Generic[_Row]):
             return int(self._consumer.get_watermark_offsets(TopicPartition(self.name, 0), timeout=timeout)[1])
         except confluent_kafka.KafkaException as e:
             if e.args[0].code() in _NO_TOPIC:
-                if self._creates:
+                if self._bus.creates:
                     self.create()
                     raise BusAway(f"Kafka does not list the topic {self.name} yet; try again") from e
                 raise BusError(f"there is no topic {self.name} at the broker: no worker has begun this crawl") from e

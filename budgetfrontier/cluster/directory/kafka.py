@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec.structs import replace
@@ -64,7 +64,8 @@ def place_of(crawl: str, kafka: str) -> Place:
 
 def log_ends(where: Place, partitions: int) -> dict[int, int]:
     """Return the offset that comes next in the log of each partition. Raises BusError."""
-    client = confluent_kafka.Consumer({**_properties(where), "group.id": f"{where.crawl}-readers"})
+    settings = kafka.connect(where.brokers, where.options).settings()
+    client = confluent_kafka.Consumer({**settings, "group.id": f"{where.crawl}-readers"})
     try:
         return {
             number: client.get_watermark_offsets(TopicPartition(f"{where.crawl}-log", number), timeout=TIMEOUT)[1]
@@ -76,21 +77,15 @@ def log_ends(where: Place, partitions: int) -> dict[int, int]:
         client.close()
 
 
-def _properties(where: Place) -> dict[str, Any]:
-    options = {name: value for name, value in where.options.items() if name not in ("replication", "create")}
-    return {"bootstrap.servers": where.brokers, "log_level": 2, **options}
-
-
 class KafkaDirectory:
     """The owners of a crawl's partitions, their summaries, offers of copies, and its suffix list: compacted topics."""
 
     def __init__(self, where: Place) -> None:
-        creates = where.options.get("create") != "no"
-        bus, settings, crawl = kafka.connect(where.brokers, where.options), _properties(where), where.crawl
-        self._owners_topic = CompactedTopic(f"{crawl}-owners", Owner, bus, settings, creates=creates)
-        self._summaries_topic = CompactedTopic(f"{crawl}-summaries", PartitionSummary, bus, settings, creates=creates)
-        self._copies_topic = CompactedTopic(f"{crawl}-copies", CopyNotice, bus, settings, creates=creates)
-        self._suffixes_topic = CompactedTopic(f"{crawl}-suffixes", bytes, bus, settings, creates=creates)
+        bus, crawl = kafka.connect(where.brokers, where.options), where.crawl
+        self._owners_topic = CompactedTopic(f"{crawl}-owners", Owner, bus)
+        self._summaries_topic = CompactedTopic(f"{crawl}-summaries", PartitionSummary, bus)
+        self._copies_topic = CompactedTopic(f"{crawl}-copies", CopyNotice, bus)
+        self._suffixes_topic = CompactedTopic(f"{crawl}-suffixes", bytes, bus)
         self._tables = self._owners_topic, self._summaries_topic, self._copies_topic, self._suffixes_topic
         self._owners, self._summaries = Owners(), Summaries()
         self._copies = dict[str, CopyNotice]()

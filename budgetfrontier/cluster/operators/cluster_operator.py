@@ -13,7 +13,6 @@ from msgspec import structs
 from budgetfrontier.cluster.directory.summaries import PartitionSummary, Reported
 from budgetfrontier.cluster.operators import explaining, merging, queue_finding, steering_plan
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners, refused
-from budgetfrontier.cluster.operators.entry_names import name_of
 from budgetfrontier.cluster.operators.inspection import MOST_BYTES, MOST_LISTED, MOST_ROWS, QueueRow, RowPage
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow, partition_rows
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
@@ -351,14 +350,16 @@ class ClusterOperator:
     def apply(self, command: OperatorCommand) -> Applied:
         """Give a command to the partitions that it is for, and wait for them."""
         plan = steering_plan.plan(self.owners, command.op, command.args)
-        name, entries, left = steering_plan.give(self.owners, command._replace(args=plan.args), plan)
+        asked = set(range(self.owners.partitions) if plan.to is None else plan.to)
+        name = self.owners.give(command._replace(args=plan.args), plan.more, to=plan.to)
+        entries = self.owners.applied(name, of=asked)
         refused(entries)
         errors = {number: one.error for number, one in entries.items() if one.error}
         done = [one for one in entries.values() if not one.error]
         return Applied(
-            structs.replace(merging.merged_entry(done), id=name_of(name)) if done else None,
+            structs.replace(merging.merged_entry(done), id=name.hex()) if done else None,
             [one.effect for one in done],
-            self.owners.not_applied(left) if left else "",
+            self.owners.not_applied(left) if (left := asked - entries.keys()) else "",
             f"refused by {merging.named_partitions(errors)}: {next(iter(errors.values()))}" if errors else "",
         )
 

@@ -23,15 +23,6 @@ _NUMBERS: Final = re.compile(
 """Where the refusals of an undo have the numbers of entries."""
 
 
-def name_of(command: bytes) -> str:
-    """Return the name of a command of an operator.
-
-    >>> name_of(bytes(7) + b"A")
-    '0000000000000041'
-    """
-    return command.hex()
-
-
 def read_name(text: str) -> bytes | tuple[int, int]:
     """Return the command that a name means, or a partition and a number in it. Raises FrontierError.
 
@@ -70,7 +61,7 @@ class EntryNames:
     def name(self, number: int) -> str:
         """Return the name of an entry."""
         command = self._commands.get(number)
-        return f"{self._partition}/{number}" if command is None else name_of(command)
+        return f"{self._partition}/{number}" if command is None else command.hex()
 
     def entry(self, entry: AuditEntry) -> AuditEntry:
         """Return an entry with other entries by their names."""

@@ -14,10 +14,9 @@ from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
-from budgetfrontier.reports.operators import AdjustmentRow, OperatorCommand
+from budgetfrontier.reports.operators import AdjustmentRow
 from budgetfrontier.rules.undoing import ENDING, telling
 from budgetfrontier.settings.matching import may_select_several
-from budgetfrontier.storage.records import AuditEntry
 
 _OF_CRAWL: Final = ("pause", "resume", "terminate")
 
@@ -41,20 +40,13 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
     if (error := refusal(op, args)) is not None:
         raise error
     if (parts := _parts(owners, args)) is not None:
-        return merging.merged_effect(_dry_runs_of_parts(owners, op, args, parts))
+        given = {number: {"op": op, "args": args | part} for number, part in parts.items()}
+        effects = [owners.ask_one(number, "dry_run", dict[str, Any], **given[number]) for number in given]
+        return merging.merged_effect(effects)
     found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=args)
     if not found:
         raise ConnectionLost(owners.without_owner(owners.missing))
     return merging.merged_effect([*found.values()])
-
-
-def _dry_runs_of_parts(
-    owners: CrawlOwners, op: str, args: dict[str, Any], parts: Mapping[int, dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return the effects that the parts of a command would have on their partitions."""
-    return [
-        owners.ask_one(number, "dry_run", dict[str, Any], op=op, args=args | part) for number, part in parts.items()
-    ]
 
 
 def _parts(owners: CrawlOwners, args: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
@@ -94,19 +86,6 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         rest: dict[str, Any] = {"uris": []} if args.get("ids") is None else {"ids": None}
         return SteeringPlan(args | rest, parts, parts.keys())
     return SteeringPlan(args, to=_concerned(owners, op, args))
-
-
-def give(
-    owners: CrawlOwners, command: OperatorCommand, planned: SteeringPlan
-) -> tuple[bytes, dict[int, AuditEntry], set[int]]:
-    """Give a command as it is planned, and wait for the partitions that it is for.
-
-    Returns its id, its audit entries by partition, and the partitions that have not applied it yet.
-    """
-    asked = set(range(owners.partitions) if planned.to is None else planned.to)
-    name = owners.give(command, planned.more, to=planned.to)
-    entries = owners.applied(name, of=asked)
-    return name, entries, asked - entries.keys()
 
 
 def _as_asked(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -25,11 +25,9 @@ class LinkForwarding:
     def __init__(self, own: int) -> None:
         self._own = own
         self._recent: BoundedCache[str, None] = BoundedCache(RECENT)
-        self.found = self.sent = 0
-        """URIs found for other partitions, and those of them that were sent: others had been sent shortly before."""
 
     def __repr__(self) -> str:
-        return f"<LinkForwarding: {self.sent} of {self.found} sent>"
+        return f"<LinkForwarding of partition {self._own}>"
 
     def take(
         self, ended: list[int | Ended], router: Router, leased: Callable[[int], Lease | None]
@@ -55,9 +53,7 @@ class LinkForwarding:
     def _collect(self, page: CrawlUri, parts: dict[int, list[Uri]], elsewhere: dict[int, list[Uri]]) -> None:
         via, hops, label, recent = page.url, link_hops(page), page.source, self._recent
         for partition, found in parts.items():
-            self.found += len(found)
             sent = elsewhere.setdefault(partition, [])
-            before = len(sent)
             for uri in found:
                 if isinstance(uri, str):
                     if uri in recent:
@@ -67,4 +63,3 @@ class LinkForwarding:
                 elif uri is not None:
                     own = label if uri.source is None else uri.source
                     sent.append(replace(uri, via=uri.via or via, hops=uri.hops or hops, source=own))
-            self.sent += len(sent) - before

@@ -31,8 +31,6 @@ class PartitionProgress(msgspec.Struct):
     """By partition: the origin of the last entry sent there."""
     heard: dict[int, tuple[int, int]]
     """By partition: the origin of the last entry that came from there."""
-    found_elsewhere: int
-    sent_elsewhere: int
     room: dict[str, int] = {}
     """By total, as its setting is called: the rest beyond the URIs that are out; below zero if more was used."""
     left: dict[str, int] | None = None
@@ -57,8 +55,6 @@ def standing_of(worker: str, partition: Partition) -> PartitionProgress:
         partition.frontier.summary(),
         {number: origin for number in range(partition.partitions) if (origin := partition.told(number)) != NEVER},
         {number: origin for number in range(partition.partitions) if (origin := partition.heard(number)) != NEVER},
-        partition.elsewhere.found,
-        partition.elsewhere.sent,
         _named(limited, partition.spending.room),
         None if money is None or money.uncounted else _named(limited, quota_grants.left(money)),
         partition.now(),
