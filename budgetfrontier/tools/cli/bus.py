@@ -21,7 +21,8 @@ def register(commands: Commands) -> None:
         broker,
         "run the broker of a message bus over ZeroMQ",
         more="Spiders and workers may be started before or after it. Messages are kept in memory, and in the file "
-        "JOURNAL, with which a broker goes on after it was stopped or killed. Needs the extra 'zmq'.",
+        "JOURNAL, with which a broker goes on after it was stopped or killed. It is for trials, and for crawls on one "
+        "machine: one process, without replicas and tokens. Needs the extra 'zmq'.",
     )
     parser.add_argument(
         "journal", metavar="JOURNAL", type=Path, help="the file of the journal; it is created if need be"
