@@ -143,6 +143,9 @@ def add_deletion(
     by = f"entry {entry_name(entry.id)} of the audit" if entry.id else "a deletion"
     good = " for good" if entry.args.get("for_good") else ""
     end = ", which the command undoes" if undo else ""
+    if found.discarded is not None:
+        last = found.discarded
+        end = f"; entry {entry_name(last.id)} of the audit{told_by(last)} discarded what it had kept for undo"
     explanation.add(
         "deleted",
         f"{what} deleted{good} by {by}{told_by(entry)}: {chosen(entry.args) or 'all'}{end}.",

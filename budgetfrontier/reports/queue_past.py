@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.commands.restoring import change_since
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.audit_filter import BRIEF_URIS, coverage
 from budgetfrontier.reports.audit_sentences import selection
 from budgetfrontier.rules.undoing import ENDING
+from budgetfrontier.settings.matching import parse_match, selects
 from budgetfrontier.storage import removed
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.removed import Look
@@ -48,7 +50,8 @@ class Cause(NamedTuple):
 class Deletion(NamedTuple):
     """A deletion of URIs of a queue. Not `is_sure`: it may have been. `is_all`: it has left none, and none came since.
 
-    `is_kept`: what it deleted is there, for `undo`, which takes force if the queue `has_changed` since.
+    `is_kept`: what it deleted is there, for `undo`, which takes force if the queue `has_changed` since. An entry may
+    have `discarded` it.
     """
 
     entry: AuditEntry
@@ -56,6 +59,7 @@ class Deletion(NamedTuple):
     is_all: bool
     is_kept: bool
     has_changed: bool = False
+    discarded: AuditEntry | None = None
 
 
 class _AppliedChange(NamedTuple):
@@ -87,6 +91,8 @@ class QueuePast:
     def __init__(self, view: View, queue: QueueRecord) -> None:
         self._view = view
         self._queue = queue
+        self._discards: dict[int, AuditEntry] = {}
+        """By the ids of commands that hold: the entries that have discarded what these had kept."""
 
     def audit_has(self) -> str:
         """Return "the audit has", or that its newest entries have, if the others are not looked at."""
@@ -113,9 +119,8 @@ class QueuePast:
         """Return the newest deletion of URIs of the queue that was not undone. O(`MOST_BLOCKS`)."""
         queue, blocks = self._queue, MOST_BLOCKS
         covers = coverage(self._view, queue.queue, looked_at=BRIEF_URIS)
-        for entry in self._not_undone("delete"):
-            if not entry.effect.get("deleted") or covers(entry) is None:
-                continue
+        entries = (one for one in self._not_undone("delete") if one.effect.get("deleted") and covers(one) is not None)
+        for entry in entries:
             number = self._kept(entry.effect)
             looks: list[Look] = []
             if number:
@@ -127,10 +132,12 @@ class QueuePast:
             if looks:
                 last = _last(looks)
                 return Deletion(entry, True, last.emptied == queue.enqueued, True, bool(change_since(queue, last)))
-            named = entry.args.get("queue") == queue.queue
+            named, is_all = entry.args.get("queue") == queue.queue, self._is_of_all(entry)
             if named or not entry.id or queue.last_lease_time < entry.when:
-                is_all = named and not any(map(entry.args.get, ("match", "pattern", "states")))
-                return Deletion(entry, named, is_all, bool(number))
+                # The URIs of a queue of which nothing was ever leased have left it by deletions alone.
+                is_sure = named or (is_all and not queue.last_lease_time and next(entries, None) is None)
+                discarded = self._discards.get(entry.id)
+                return Deletion(entry, is_sure, is_all and is_sure, bool(number), discarded=discarded)
         return None
 
     def deletion_of(self, url: str) -> Deletion | None:
@@ -147,6 +154,17 @@ class QueuePast:
             if is_there:
                 return Deletion(entry, True, False, True, bool(change_since(queue, _last(looks))))
         return None
+
+    def _is_of_all(self, entry: AuditEntry) -> bool:
+        """Return whether a deletion that is over has selected all URIs of the queue, by its key alone."""
+        key, queue, match = self._queue.queue, entry.args.get("queue"), entry.args.get("match")
+        if not entry.id or any(map(entry.args.get, ("pattern", "states"))):
+            return False
+        try:
+            of_key = match is None or ((parsed := parse_match(str(match))).by_key and parsed.matches("", key))
+        except SettingsError:
+            return False
+        return of_key and (queue is None or selects(str(queue), key))
 
     def _kept(self, effect: dict[str, Any]) -> int:
         """Return the number of the blocks that a command with this effect has kept; 0 if they are not there."""
@@ -183,4 +201,6 @@ class QueuePast:
             if removed.counts(entry, end):
                 ended.setdefault(int(entry.args["id"]), entry)
             elif entry.command == command and (end is None or end.command == "discard"):
+                if end is not None:
+                    self._discards[entry.id] = end
                 yield entry

@@ -216,7 +216,8 @@ def test_a_deletion_of_some_uris_is_told_as_that(tmp_path: Path) -> None:
     [
         ("a.test", None, "Its URIs were deleted for good by "),
         ("a.test", "/[01]$", "Some of its URIs were deleted for good by "),
-        ("a.*", None, "Perhaps some of its URIs were deleted for good by "),
+        ("a.*", None, "Its URIs were deleted for good by "),
+        ("a.*", "/[01]$", "Perhaps some of its URIs were deleted for good by "),
     ],
 )
 def test_a_deletion_for_good_has_no_undo(tmp_path: Path, queue: str, pattern: str | None, begins: str) -> None:
@@ -226,6 +227,36 @@ def test_a_deletion_for_good_has_no_undo(tmp_path: Path, queue: str, pattern: st
     [reason] = [reason for reason in found.reasons if reason.code == "deleted"]
     assert reason.command is None and reason.text.startswith(begins) and "undoes" not in reason.text
     assert found.reasons[0].verdict == "never"
+
+
+@pytest.mark.parametrize(
+    ("leased", "before", "begins"),
+    [
+        (False, None, "Its URIs were deleted by entry 1 of the audit (alice, "),
+        (False, "a.test", "Perhaps some of its URIs were deleted by entry 2 of the audit (alice, "),
+        (True, None, "Perhaps some of its URIs were deleted by entry 1 of the audit (alice, "),
+    ],
+)
+def test_a_deletion_of_all_that_was_discarded_is_certain_of_a_queue_that_was_not_empty_before(
+    tmp_path: Path, leased: bool, before: str | None, begins: str
+) -> None:
+    """Of one that was crawled, or emptied before, it may have deleted nothing."""
+    clock = ManualClock(START)
+    polite = {"min_delay": 0, "delay_factor": 0, "max_delay": 0}
+    settings = Settings.from_dict({"frontier": {"politeness": polite}})
+    with Frontier.open(tmp_path / "frontier", settings, clock=clock) as f:
+        f.schedule_many(f"http://{host}.test/{n}" for host in "ab" for n in range(2))
+        if leased:
+            f.finish(f.lease(1)[0])
+        if before:
+            f.delete(queue=before, for_good=True, who="bob")
+        clock.advance(10)
+        entry = give(f, "delete", "alice", match="*")
+        discard = give(f, "discard", "carol", "no room", id=entry.id)
+    text = told(tmp_path, "deleted")
+    assert text.startswith(begins), text
+    told_of = f": match *; entry {discard.id} of the audit (carol, "
+    assert told_of in text and text.endswith(": no room) discarded what it had kept for undo.")
 
 
 def test_deletions_are_looked_through_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
