@@ -95,7 +95,7 @@ def fetched_queues(view: View, after: int = -1) -> Iterator[tuple[int, FetchedQu
     """Yield the queues from which something was fetched, with their ids, from the one after an id on. O(queues)."""
     known = view.items(keys.ANSWERS, keys.u32.pack(after + 1))
     key, value = next(known, _NO_MORE)
-    for queue in view.compact_queues(after + 1):
+    for queue in view.amounts(after + 1):
         if queue.charges:
             own, errors = keys.u32.pack(queue.id), 0
             while key < own:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from heapq import nlargest, nsmallest
 from itertools import dropwhile, islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -37,6 +37,7 @@ from budgetfrontier.storage.view import View
 if TYPE_CHECKING:
     from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
     from budgetfrontier.reports.trap_list import Suspect
+    from budgetfrontier.storage.records import QueueAmounts
 
 BRIEF_ENTRIES = 5000
 """Entries of the audit that are looked through for a page."""
@@ -276,7 +277,12 @@ class FrontierReads:
     def fetched_queues(self) -> Iterator[FetchedQueue]:
         """Yield the fetches of each queue, from one snapshot."""
         with self.reader.view() as view:
-            yield from (found for _, found in fetched_queues(view))
+            yield from map(itemgetter(1), fetched_queues(view))
+
+    def amounts(self) -> Iterator[QueueAmounts]:
+        """Yield the amounts of every queue, from one snapshot."""
+        with self.reader.view() as view:
+            yield from view.amounts()
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps, the most suspicious first."""

@@ -7,13 +7,14 @@ however many hosts and media types there are. Each attempt counts, as it has a l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.reports.spill import Item, Sums, largest_first
 
 if TYPE_CHECKING:
-    from budgetfrontier.core.model import QueueRecord
     from budgetfrontier.reports.crawl_log import CrawlLogLine
+    from budgetfrontier.storage.records import QueueAmounts
 
 Rows = Iterator[tuple[Any, ...]]
 
@@ -101,12 +102,14 @@ _STATES = ("", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETI
 _PLACES = {state: place for place, state in enumerate(_STATES)}
 
 
-def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueRecord], *, limit: int | None) -> Rows:
+def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueAmounts], *, limit: int | None) -> Rows:
     """Yield a row for each host: fetches from the log (None: no log), remaining URIs from its queue.
 
     A queue with a key that is no host has a row of its own. Without a log, bytes are those given to finishes.
     """
     if entries is None:
+        if limit is not None:  # before rows are made of the others
+            queues = nsmallest(limit, queues, key=lambda queue: (-queue.expenditure, queue.queue))
         for row in largest_first(map(_of_queue, queues), 9, limit):
             yield _host_row(row, known=False)
         return
@@ -131,7 +134,7 @@ def hosts(entries: Iterable[CrawlLogLine] | None, queues: Iterable[QueueRecord],
         yield _host_row(row, known=True)
 
 
-def _of_queue(queue: QueueRecord) -> Item:
+def _of_queue(queue: QueueAmounts) -> Item:
     """Return the amounts of a queue, behind its key."""
     waiting, state = queue.queued + queue.future, _PLACES[queue.state]
     key = queue.queue.encode("utf-8", "surrogateescape")

@@ -16,7 +16,7 @@ from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match, queue_test
-from budgetfrontier.storage.records import AuditEntry
+from budgetfrontier.storage.records import AuditEntry, QueueAmounts
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.view import PendingUri
 
@@ -350,6 +350,9 @@ class CrawlOperator(Protocol):
 
     def fetched_queues(self) -> Iterator[FetchedQueue]:
         """Yield the fetches of each queue from which something was fetched. O(queues)."""
+
+    def amounts(self) -> Iterator[QueueAmounts]:
+        """Yield the amounts of every queue, in order of creation. O(queues), less than half of the time of `scan`."""
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps, the most suspicious first. O(queues)."""

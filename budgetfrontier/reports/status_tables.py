@@ -162,7 +162,7 @@ def _charges(view: View, test: Callable[[QueueRecord], bool] | None) -> dict[int
     if ended <= sum(getattr(counters, name) for name in ANSWERS):
         return {}
     if test is None:
-        return {queue.id: queue.charges for queue in view.compact_queues() if queue.charges}
+        return {queue.id: queue.charges for queue in view.amounts() if queue.charges}
     return {queue.id: queue.charges for queue in view.stored_queues() if queue.charges and test(queue)}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from math import isnan
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -21,6 +22,7 @@ from budgetfrontier.core.model import (
     QueueHistory,
     QueueId,
     QueueRecord,
+    QueueState,
     RunRow,
     StoredLease,
 )
@@ -31,6 +33,20 @@ from budgetfrontier.storage.encoding import decoder, encode
 from budgetfrontier.storage.uri_values import expand, restore_uri, tries
 
 RowKey = bytes  # by a name that no field has
+
+
+class QueueAmounts(Protocol):
+    """The amounts of a queue, which are decoded faster than its record."""
+
+    id: int
+    queue: str
+    state: QueueState
+    queued: int
+    expenditure: int
+    charges: int
+    errors: int
+    future: int
+    bytes: int
 
 
 class Counters(msgspec.Struct, array_like=True, gc=False):
@@ -303,6 +319,19 @@ class PreloadedRow(msgspec.Struct, array_like=True):
 
 
 decode_queue = decoder(QueueRecord)
+
+
+def _amounts() -> Iterator[tuple[str, Any] | tuple[str, Any, Any]]:
+    """Yield the fields of a record up to the last one of `QueueAmounts`, the others among them of any type."""
+    for field in msgspec.structs.fields(QueueRecord):
+        kind = field.type if field.name in QueueAmounts.__annotations__ else Any
+        yield (field.name, kind) if field.required else (field.name, kind, field.default)
+        if field.name == "bytes":
+            return
+
+
+_Amounts: Any = msgspec.defstruct("_Amounts", _amounts(), array_like=True, gc=False)
+decode_amounts: Callable[[bytes], QueueAmounts] = decoder(_Amounts)
 decode_group = decoder(GroupRecord)
 _decode_anything = decoder(object)
 decode_counters = decoder(Counters)

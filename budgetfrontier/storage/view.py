@@ -36,8 +36,10 @@ from budgetfrontier.storage.records import (
     AuditEntry,
     Counters,
     Progress,
+    QueueAmounts,
     StartedCommand,
     dead_letter,
+    decode_amounts,
     decode_answers,
     decode_audit,
     decode_dead,
@@ -253,8 +255,15 @@ class View:
 
         O(queues), half of the time of `stored_queues`: `BudgetsInForce.complete` completes the queues to show.
         """
+        return map(decode_queue, self._queue_values(first))
+
+    def amounts(self, first: int = 1) -> Iterator[QueueAmounts]:
+        """Yield the amounts of every queue as stored from an id on, oldest first. O(queues), about 0.5 us each."""
+        return map(decode_amounts, self._queue_values(first))
+
+    def _queue_values(self, first: int) -> Iterator[bytes]:
         cursor = self.txn.cursor(self.db[keys.QUEUES])
-        return map(decode_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.u32.pack(first)) else iter(())
+        return cursor.iternext(keys=False) if cursor.set_range(keys.u32.pack(first)) else iter(())
 
     def queues_after(self, queue_id: int) -> Iterator[QueueRecord]:
         """Yield the queues as stored that were created after one, in order of creation."""

@@ -51,6 +51,7 @@ from budgetfrontier.storage import label_totals, quota_use
 from budgetfrontier.storage.group_listing import GroupRow, GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
+from budgetfrontier.storage.records import QueueAmounts
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.seed_list import ListedSeed
 from budgetfrontier.storage.series import Busiest, SeriesRow
@@ -303,6 +304,10 @@ class ClusterOperator:
     def fetched_queues(self) -> Iterator[FetchedQueue]:
         """Yield the fetches of each queue, one partition after the other."""
         return self.owners.pages("fetched", RowPage[FetchedQueue], after=-1)
+
+    def amounts(self) -> Iterator[QueueAmounts]:
+        """Yield the queues, one partition after the other."""
+        return (queue for queue, _ in self._each_queue(Selection()))
 
     def traps(self, selection: Selection, limit: int | None) -> list[Suspect]:
         """Return the selected queues that look like crawler traps in any partition, the most suspicious first."""

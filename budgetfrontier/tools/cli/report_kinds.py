@@ -20,6 +20,7 @@ from budgetfrontier.tools.cli.sentences import note, say
 if TYPE_CHECKING:
     from budgetfrontier.core.model import Summary
     from budgetfrontier.reports.operators import CrawlOperator
+    from budgetfrontier.storage.records import QueueAmounts
 
 _HOUR = 3600.0
 
@@ -170,13 +171,14 @@ def _hosts(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
 
     lines, unknown = operator.log_lines(_since(args), whole=True)
 
-    def rows() -> Iterator[Sequence[Any]]:
-        with operator.scan() as (head, queues):
-            if lines is None:
-                made.total = sum(head.totals.queues.values())
-            yield from log_tables.hosts(lines, queues, limit=_limit(args) if lines is None else None)
+    def queues() -> Iterator[QueueAmounts]:
+        number = 0
+        for number, queue in enumerate(operator.amounts(), 1):
+            yield queue
+            made.total = number if lines is None else None
 
-    made = Rows(log_tables.HOSTS, rows(), drop=HOSTS_DROP, unknown=unknown)
+    rows = log_tables.hosts(lines, queues(), limit=_limit(args) if lines is None else None)
+    made = Rows(log_tables.HOSTS, rows, drop=HOSTS_DROP, unknown=unknown)
     return made
 
 
