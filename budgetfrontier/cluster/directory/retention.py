@@ -42,12 +42,7 @@ def table_objections(topic: str, partitions: int, found: Mapping[str, str]) -> l
             f"the topic {topic} has cleanup.policy={policy}, which drops rows that are not old, only unchanged: set "
             "cleanup.policy=compact"
         )
-    if (stamps := found.get(_STAMPS, _BROKERS)) != _BROKERS:
-        reasons.append(
-            f"the topic {topic} has {_STAMPS}={stamps}: the age of its rows goes by the clock of the brokers: set "
-            f"{_STAMPS}={_BROKERS}"
-        )
-    return reasons
+    return reasons + _stamped_by_others(topic, found, "the age of its rows goes by the clock of the brokers")
 
 
 def objections(topic: str, found: Mapping[str, str]) -> list[str]:
@@ -63,12 +58,8 @@ def objections(topic: str, found: Mapping[str, str]) -> list[str]:
             f"the topic {topic} takes no entries of more than {size:,} bytes (max.message.bytes), and the calls of "
             f"clients may have {NEEDED:,}: set max.message.bytes={LONGEST}"
         )
-    if (stamps := found.get(_STAMPS, _BROKERS)) != _BROKERS:
-        reasons.append(
-            f"the topic {topic} has {_STAMPS}={stamps}: delays and leases go by the clock of the brokers, which stamps "
-            f"the entries of a log, so that no worker's clock matters: set {_STAMPS}={_BROKERS}"
-        )
-    return reasons
+    why = "delays and leases go by the clock of the brokers, which stamps the entries of a log, whatever a worker says"
+    return reasons + _stamped_by_others(topic, found, why)
 
 
 def doubts(topic: str, found: Mapping[str, str]) -> list[str]:
@@ -84,6 +75,11 @@ def doubts(topic: str, found: Mapping[str, str]) -> list[str]:
         for name, limit in limits.items()
         if limit is not None
     ]
+
+
+def _stamped_by_others(topic: str, found: Mapping[str, str], why: str) -> list[str]:
+    stamps = found.get(_STAMPS, _BROKERS)
+    return [] if stamps == _BROKERS else [f"the topic {topic} has {_STAMPS}={stamps}: {why}: set {_STAMPS}={_BROKERS}"]
 
 
 def _number(found: Mapping[str, str], name: str) -> int | None:

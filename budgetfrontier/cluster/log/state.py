@@ -37,6 +37,11 @@ class LogPlace(msgspec.Struct, array_like=True, frozen=True):
     log: str = ""
     """The identity of the log, if the bus has any: that of the topic."""
 
+    @property
+    def of(self) -> tuple[str, int, int]:
+        """The crawl, the partition and the number of partitions, which are the same in all copies of it."""
+        return self.crawl, self.partition, self.partitions
+
 
 class QuotaState(msgspec.Struct, array_like=True):
     """The part of the crawl-wide totals that a partition has."""
@@ -114,7 +119,11 @@ def place_in(frontier: Path) -> LogPlace | None:
     if not (frontier / "data.mdb").is_file():
         return None
     with Reader(frontier) as reader:
-        row = reader.row(meta.PLACE)
+        return place_of(reader.row(meta.PLACE), frontier)
+
+
+def place_of(row: bytes | None, frontier: Path) -> LogPlace:
+    """Return the place in the row of a folder. Raises FrontierError if it has none, and CorruptFrontier."""
     if row is None:
         raise FrontierError(f"{frontier} is a frontier of its own, and no copy of a partition: give another folder")
     return decode(row, LogPlace)

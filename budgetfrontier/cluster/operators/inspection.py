@@ -15,7 +15,7 @@ import msgspec
 
 from budgetfrontier.cluster.directory.summaries import Reported
 from budgetfrontier.cluster.log import state
-from budgetfrontier.cluster.log.state import KnownCommands, LogPlace
+from budgetfrontier.cluster.log.state import KnownCommands
 from budgetfrontier.cluster.operators.entry_names import EntryNames, read_name
 from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
@@ -355,10 +355,7 @@ def _commands(reader: Reader) -> KnownCommands:
 
 
 def _names(reader: Reader) -> EntryNames:
-    row = reader.row(meta.PLACE)
-    if row is None:
-        raise FrontierError(f"{reader.path} is no partition of a crawl")
-    return EntryNames(state.decode(row, LogPlace).partition, _commands(reader))
+    return EntryNames(state.place_of(reader.row(meta.PLACE), reader.path).partition, _commands(reader))
 
 
 def _here(reader: Reader, op: str, args: dict[str, Any]) -> dict[str, Any]:

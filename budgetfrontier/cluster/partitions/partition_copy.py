@@ -35,7 +35,7 @@ class PartitionCopy:
         if (self._path / "data.mdb").is_file():
             self._env = Environment(self._path)
             try:
-                wanted = _checked(self._stored_place(), wanted, self._path)
+                wanted = _checked(state.place_of(self._place_row(), self._path), wanted, self._path)
             except BaseException:
                 self._env.close()
                 raise
@@ -55,7 +55,8 @@ class PartitionCopy:
     @property
     def place(self) -> LogPlace:
         """The place in the log as of the last changes that say one."""
-        return self._stored_place() or self.reading.place
+        row = self._place_row()
+        return self.reading.place if row is None else state.decode(row, LogPlace)
 
     def apply(self, batch: Sequence[Received], *, begins: Begins = lambda: None) -> int | None:
         """Write the changes in entries; return the offset of the own claim, and read no further than that.
@@ -90,18 +91,14 @@ class PartitionCopy:
         if self._env.due:
             self.commit()
 
-    def _stored_place(self) -> LogPlace | None:
-        if self._env is None:
-            return None
-        row = meta.read_row(self._env.txn, self._env.db[keys.META], meta.PLACE)
-        return None if row is None else state.decode(row, LogPlace)
+    def _place_row(self) -> bytes | None:
+        env = self._env
+        return None if env is None else meta.read_row(env.txn, env.db[keys.META], meta.PLACE)
 
 
-def _checked(found: LogPlace | None, wanted: LogPlace, folder: Path) -> LogPlace:
-    """Return the place that a folder has. Raises FrontierError if it is that of another partition, or of none."""
-    if found is None:
-        raise FrontierError(f"{folder} is a frontier of its own, and no copy of a partition: give another folder")
-    have, want = ((place.crawl, place.partition, place.partitions) for place in (found, wanted))
+def _checked(found: LogPlace, wanted: LogPlace, folder: Path) -> LogPlace:
+    """Return the place that a folder has. Raises FrontierError if it is that of another partition."""
+    have, want = found.of, wanted.of
     if have == want:
         return found
     if have[:2] == want[:2]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from budgetfrontier.bus.interface import BusError
-from budgetfrontier.cluster.log.state import FRONTIER, LogPlace, place_in
+from budgetfrontier.cluster.log.state import FRONTIER, place_in
 from budgetfrontier.cluster.snapshots import snapshot_archive, snapshot_process
 from budgetfrontier.cluster.snapshots.snapshot_process import CheckTask
 from budgetfrontier.cluster.snapshots.snapshot_store import (
@@ -86,7 +86,7 @@ class Restorer:
         """
         clear_up(folder)
         local = place_in(folder / FRONTIER)
-        if local is not None and not self._is_of(local, partition):
+        if local is not None and local.of != (self._crawl, partition, self._partitions):
             return  # it is refused when it is opened, and must not be replaced
         log_id = None if self._log_id is None else self._log_id()
         if self._log_id is not None and log_id is None:
@@ -194,17 +194,14 @@ class Restorer:
 
     def _check(self, frontier: Path, snapshot: Snapshot) -> None:
         found = place_in(frontier)
-        if found is None or not self._is_of(found, snapshot.partition) or found.position != snapshot.position:
+        of = self._crawl, snapshot.partition, self._partitions
+        if found is None or found.of != of or found.position != snapshot.position:
             raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
         checked = snapshot_process.result(snapshot_process.begin(CheckTask(str(frontier))))
         if checked.error is not None:
             if checked.is_damaged:
                 raise DamagedSnapshot(checked.error)
             raise SnapshotError(f"{snapshot.name}: {checked.error}")
-
-    def _is_of(self, found: LogPlace, partition: int) -> bool:
-        wanted = (self._crawl, partition, self._partitions)
-        return (found.crawl, found.partition, found.partitions) == wanted
 
     def _replace(self, folder: Path) -> None:
         frontier, replaced = folder / FRONTIER, folder / REPLACED
