@@ -1,4 +1,4 @@
-"""The outcome of an adjustment: spend and fetches of the queues that it matches since then, and those RETIRED.
+"""The outcome of an adjustment, or of its undo: spend and fetches of the queues that it matches since then.
 
 They are those of the queues that match now; one whose next URI decides may have been another then.
 """
@@ -6,6 +6,7 @@ They are those of the queues that match now; one whose next URI decides may have
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,6 +17,7 @@ from budgetfrontier.engine.commands import survey
 from budgetfrontier.engine.commands.survey import override_of
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import counted
+from budgetfrontier.rules.undoing import ADJUSTING
 from budgetfrontier.settings.matching import Match
 from budgetfrontier.settings.sheets import concerned
 from budgetfrontier.storage.records import AuditEntry
@@ -72,7 +74,7 @@ def _outcome_of(view: View, entry: AuditEntry, end: AuditEntry | None, now: floa
             retired_again=again,
             retired_before=retired,
         )
-    until = end.effect.get("then", {}) if _is_of_same(entry, end) else {}
+    until = end.effect.get("then", {}) if _is_of_same(view, entry, end) else {}
     return AdjustmentOutcome(
         queues=found.queues,
         seconds=max(end.when - began, 0.0),
@@ -93,7 +95,7 @@ def standing_of(view: View, entry: AuditEntry) -> dict[str, int] | None:
 
 
 def _match_of(view: View, entry: AuditEntry) -> Match | None:
-    override = override_of(entry)
+    override = override_of(view, entry)
     if override is None:
         return None
     try:
@@ -105,37 +107,52 @@ def _match_of(view: View, entry: AuditEntry) -> Match | None:
 def _ends(view: View, entries: list[AuditEntry]) -> dict[int, AuditEntry]:
     """Return by which entries changes have ended that are not in force: the newest that took them back. O(audit)."""
     in_force = {one.id for one in view.adjustments()}
-    looked_for: dict[int, AuditEntry] = {}
-    """The changes by the adjustment that they have made, or taken back."""
-    taken: dict[int, AuditEntry] = {}
+    gone: dict[int, list[int]] = {}
+    """The changes by the adjustments that they have put in force, and that are not any more."""
+    back: dict[int, list[int]] = {}
+    """The changes by the adjustments that they have taken out of those in force, and that are in force again."""
     for entry in entries:
-        if entry.command == "adjust" and entry.id not in in_force:
-            looked_for[entry.id] = entry
-        elif entry.command == "withdraw" and not entry.error and entry.effect["withdrawn"]["id"] in in_force:
-            taken[entry.effect["withdrawn"]["id"]] = entry
+        for number in _put_by(entry):
+            if number not in in_force:
+                gone.setdefault(number, []).append(entry.id)
+        for number in _taken_by(entry):
+            if number in in_force:
+                back.setdefault(number, []).append(entry.id)
     found: dict[int, AuditEntry] = {}
-    first = min((one.id for one in (*looked_for.values(), *taken.values())), default=None)
+    first = min(chain.from_iterable((*gone.values(), *back.values())), default=None)
     for later in view.newest_commands() if first is not None else ():
         if first is None or later.id <= first:
             break
-        for ids, changes in ((_gone_by(later), looked_for), (later.effect.get("restored", ()), taken)):
-            for change in (changes[number] for number in ids if number in changes):
-                if change.id < later.id:
-                    found.setdefault(change.id, later)
+        for ids, changes in ((_gone_by(later), gone), (_put_by(later), back)):
+            for change in chain.from_iterable(changes.get(number, ()) for number in ids):
+                if change < later.id:
+                    found.setdefault(change, later)
     return found
+
+
+def _put_by(entry: AuditEntry) -> list[int]:
+    """Return the ids of the adjustments that a change of them has put in force."""
+    if entry.command == "undo" and entry.effect.get("command") in ADJUSTING:
+        return [*entry.effect.get("restored", ())]
+    return [entry.id] if entry.command == "adjust" and not entry.error else []
+
+
+def _taken_by(entry: AuditEntry) -> list[int]:
+    """Return the ids of the adjustments that a change is there to take out of those in force."""
+    if entry.command == "undo" and entry.effect.get("command") in ADJUSTING:
+        return [*entry.effect.get("removed", ())]
+    return [entry.effect["withdrawn"]["id"]] if entry.command == "withdraw" and not entry.error else []
 
 
 def _gone_by(entry: AuditEntry) -> list[int]:
     """Return the ids of the adjustments that a command has taken out of those in force."""
-    effect = entry.effect
-    gone = [*effect.get("removed", ()), *(one["id"] for one in effect.get("replaced", ()))]
-    return [*gone, effect["withdrawn"]["id"]] if entry.command == "withdraw" and "withdrawn" in effect else gone
+    return [*_taken_by(entry), *(one["id"] for one in entry.effect.get("replaced", ()))]
 
 
-def _is_of_same(entry: AuditEntry, end: AuditEntry) -> bool:
+def _is_of_same(view: View, entry: AuditEntry, end: AuditEntry) -> bool:
     """Return whether what an end has kept is of the queues that a change matches."""
-    one, other = override_of(entry), override_of(end)
-    return end.command == "undo" or (one is not None and other is not None and one.match == other.match)
+    one, other = override_of(view, entry), override_of(view, end)
+    return one is not None and other is not None and one.match == other.match
 
 
 def summed(found: Iterable[AdjustmentOutcome]) -> AdjustmentOutcome:

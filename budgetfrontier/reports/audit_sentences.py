@@ -300,7 +300,8 @@ def _letters(verb: str, name: str) -> Callable[[_Values, _Values], str]:
 
 def _undone(args: _Values, effect: _Values) -> str:
     forced = ", although it has changed since" if args.get("force") else ""
-    return f"Undid {effect.get('command', 'the command')} of entry {args['id']}{forced}: {undone(effect)}."
+    what = f"Undid {effect.get('command', 'the command')} of entry {args['id']}{forced}"
+    return f"{what}: {undone(effect)}.{_promised(effect)}"
 
 
 def _settings(args: _Values, effect: _Values) -> str:

@@ -81,14 +81,20 @@ def with_end(op: str, args: dict[str, Any], effect: dict[str, Any], totals: Summ
 
 def figures(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments by which a change of the adjustments keeps which queues it matches, and what it promises;
-    or by which its undo keeps what they have come to.
+    or by which its undo keeps what they have come to, and what it promises.
 
     What a dry run has promised that was shown before is in the arguments already. O(queues).
     """
     if op == "undo":
         entry = view.audit_entry(int(args["id"]))
         then = None if entry is None else adjustment_outcomes.standing_of(view, entry)
-        return {} if then is None else {"then": then}
+        if then is None:
+            return {}
+        try:
+            promised = args.get("promised") or promise(dry_run(view, op, args))
+        except FrontierError:  # the engine refuses it, too, and the audit has that
+            return {"then": then}
+        return {"then": then, "promised": promised}
     change = change_of(view, op, args)
     if args.get("promised") is not None:
         return {"survey": msgspec.structs.asdict(survey(view, change)), "promised": args["promised"]}

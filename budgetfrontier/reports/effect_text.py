@@ -9,6 +9,8 @@ from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words, pace
 from budgetfrontier.core.units import format_size, format_time
 
 _TIMES = ("wake_time", "block", "delayed", "rest", "closed_until", "until", "as_of")  # values that are epoch seconds
+_KEPT = ("inverse", "then", "promised")
+"""Parts that are told otherwise, or that only another command looks at."""
 _LISTED = 20  # items of a list that are shown themselves, unless they have parts of their own
 
 
@@ -57,6 +59,6 @@ def changes(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def others(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the rest of an effect, besides what `changes` returns."""
-    shown = ("before", "after") if changes(values) else ()
-    return {name: value for name, value in values.items() if name not in shown}
+    """Return the rest of an effect, besides what `changes` returns and what is kept for other commands."""
+    left_out = (*_KEPT, *(("before", "after") if changes(values) else ()))
+    return {name: value for name, value in values.items() if name not in left_out}

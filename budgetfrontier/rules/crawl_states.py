@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from budgetfrontier.core.model import CrawlState, Summary
@@ -101,6 +102,25 @@ def reason_after_pause(state: CrawlState, reason: str | None, given: str) -> str
 def is_paused_for_disk(state: CrawlState, reason: str | None) -> bool:
     """Return whether a crawl is paused because a disk is nearly full: then it resumes by itself."""
     return state in (CrawlState.PAUSED, CrawlState.PAUSING) and (reason or "").startswith(DISK)
+
+
+def disk_sentence(effect: Mapping[str, Any]) -> str:
+    """Return that the guard pauses a crawl again which a command with this effect has let go on; "" if it was not it.
+
+    >>> paused = {"state": CrawlState.PAUSED, "pause_reason": "disk: 1 B free in /a"}
+    >>> disk_sentence({"before": paused, "after": {"state": CrawlState.RUNNING, "pause_reason": None}})[:48]
+    'it was paused because of its disk: while less th'
+    >>> disk_sentence({"before": paused, "after": paused})
+    ''
+    """
+    before, after = (effect.get(when) or {} for when in ("before", "after"))
+    paused = [is_paused_for_disk(one["state"], one["pause_reason"]) for one in (before, after) if "pause_reason" in one]
+    if paused != [True, False]:
+        return ""
+    return (
+        "it was paused because of its disk: while less than guards.min_free is free, the guard pauses it again at its "
+        "next look, in ten seconds at most"
+    )
 
 
 def step_for_disk(state: CrawlState, reason: str | None, free: int, *, min_free: int, resume_at: int) -> str:

@@ -478,6 +478,9 @@ def test_what_followed_an_adjustment_is_told_of_all_partitions(cli: Cli, at_rest
     code, out, _ = cli("audit", row["id"], "--outcome")
     assert code == 0 and "fetched 0 of the 78 promised, spent 0 of 78 (without a maximum), " in out
     assert cli("undo", row["id"])[0] == 0
+    (row,) = json.loads(cli("audit", "--limit", "1", "--outcome", "--format", "json")[1])
+    assert (row["command"], row["effect"]["promised"]["retired_count"]) == ("undo", 12)
+    assert (row["outcome"]["queues"], row["outcome"]["spent"], row["outcome"]["ended"]) == (12, 0, "")
 
 
 def test_urls_are_forgotten_by_the_partitions_that_have_them(cli: Cli) -> None:

@@ -198,6 +198,52 @@ def test_an_operator_counts_for_an_undo_too(tmp_path: Path) -> None:
         )
 
 
+def test_an_undo_of_an_adjustment_keeps_its_promise_and_shows_what_followed(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=1) as f:
+        f.schedule_many(pages("AB", 9))
+        f.adjust(match="queue:a.test", queue_total_budget=0)
+        f.retire("b.test")
+        f.unretire("b.test")
+        crawl(f)  # one of a, two of b, then RETIRED
+
+    def undo(number: int) -> None:
+        with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+            entry = operator.apply(OperatorCommand("undo", {"id": number}, "me")).entry
+            assert entry is not None and entry.error is None
+
+    def followed() -> dict[int | str, str]:
+        with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+            rows = [*operator.audit().rows]
+            found = operator.outcomes(rows)
+            told = {row.id: sentence(found[row.id], row.entry.effect) for row in rows if row.id in found}
+            told[0] = audit_sentences.sentence(rows[0].entry)
+            return told
+
+    undo(1)
+    with on_disk(tmp_path) as f:
+        assert f.audit()[-1].effect["promised"]["revived_count"] == 1
+        crawl(f)
+    told = followed()
+    assert "promised: 1 queue matched; 1 queue revived, for a spend of 1 on 1 URI" in str(told[0])
+    assert (
+        "fetched 1 of the 1 promised, spent 1 of 1 (up to 1 with URIs that come later), 1 of 1 queue RETIRED" in told[4]
+    )
+    assert "until it was undone by 4, fetched 1, spent 1" in told[1]
+    undo(4)
+    assert "until it was undone by 5, fetched 1 of the 1 promised" in followed()[4]
+
+
+def test_undos_on_many_queues_end_no_adjustment(tmp_path: Path) -> None:
+    with on_disk(tmp_path, ManualClock(START)) as f:
+        f.schedule_many(pages("AB", 9))
+        undone = f.adjust(match="queue:a.test", queue_total_budget=4)
+        f.internals.apply(Command("retire", {"match": "*"}, "me", ""))
+        f.undo(2)
+        f.undo(undone.id)
+        found = outcomes(f, tmp_path, START + 5)
+        assert [one and one.ended_by for one in found] == [4, None, None, None]
+
+
 def test_outcomes_of_partitions_are_summed() -> None:
     one = AdjustmentOutcome(queues=1, seconds=5, spent=2, fetched=1, retired=1, retired_again=0, retired_before=None)
     other = AdjustmentOutcome(queues=2, seconds=9, spent=3, fetched=3, retired=0, retired_again=0, retired_before=1)

@@ -251,7 +251,7 @@ class ClusterOperator:
 
     def outcomes(self, rows: Sequence[AuditRow]) -> Mapping[int | str, AdjustmentOutcome]:
         """Return the outcomes of those audit entries that changed adjustments, summed over all partitions."""
-        names = [str(row.id) for row in rows if row.entry.command in ("adjust", "withdraw")]
+        names = [str(row.id) for row in rows if "then" in row.entry.effect]
         found = self.owners.ask("outcomes", dict[str, AdjustmentOutcome], names=names) if names else {}
         return merging.merged_outcomes(found.values())
 

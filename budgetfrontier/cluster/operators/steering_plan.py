@@ -10,7 +10,7 @@ from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.entry_names import read_name
 from budgetfrontier.cluster.operators.inspection import Undoing
 from budgetfrontier.cluster.partitions.operator_commands import OF_QUEUES, refusal
-from budgetfrontier.engine.commands.adjustment import promise
+from budgetfrontier.engine.commands.adjustment import is_foreseen, promise
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
@@ -80,7 +80,9 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         return SteeringPlan(args, {number: {"survey": one["survey"]} for number, one in found.items()})
     if op in ENDING:
         entry = read_name(str(args["id"]))
-        _, to = undoable(owners, op, entry, force=bool(args.get("force")))
+        effects, to = undoable(owners, op, entry, force=bool(args.get("force")))
+        if args.get("promised") is None and is_foreseen(effect := merging.merged_effect(effects)):
+            args = args | {"promised": promise(effect)}
         return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
     if (parts := _parts(owners, args)) is not None:
         rest: dict[str, Any] = {"uris": []} if args.get("ids") is None else {"ids": None}

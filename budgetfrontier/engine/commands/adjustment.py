@@ -148,7 +148,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
 def check(args: dict[str, Any]) -> None:
     """Raise for an adjustment that could not be applied."""
     asked = validate_override(args["match"], args["set"]).set
-    _check_figures(args)
+    check_figures(args)
     for kind in "cost", "uri_precedence":  # one that cannot be imported would end the engine at the next URI
         if (policy := asked.get(f"{kind}_policy")) is not None:
             plugins.resolve(kind, policy)
@@ -180,14 +180,19 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
 def check_withdrawal(args: dict[str, Any]) -> None:
     """Raise for a withdrawal that could not be applied."""
     int(args["id"])
-    _check_figures(args)
+    check_figures(args)
 
 
-def _check_figures(args: dict[str, Any]) -> None:
-    """Raise for figures of a survey, or of a dry run, that are none."""
-    for name, convert in (("survey", _survey), ("promised", _promise)):
+def check_figures(args: dict[str, Any]) -> None:
+    """Raise for figures of a survey, of a dry run, or of what queues have come to, that are none."""
+    for name, convert in (("survey", _survey), ("promised", _promise), ("then", _sums)):
         if args.get(name) is not None:
             convert(args[name])
+
+
+def is_foreseen(effect: dict[str, Any]) -> bool:
+    """Return whether an effect has the figures of a dry run of a change of the adjustments."""
+    return "revived_count" in effect
 
 
 def promise(effect: dict[str, Any]) -> dict[str, Any]:
@@ -262,7 +267,12 @@ def plain(override: Override) -> dict[str, Any]:
 def _figures(kernel: Kernel, change: Change, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Return the figures of a change for the audit: the queues that it matches, and the results of a dry run."""
     found = _surveyed(kernel, change, args.get("survey"), now)
-    found["then"] = found.get("then", {}) | {"retired_upto": kernel.counters.retired_back}
+    return found | kept_figures(kernel, found.get("then", {}), args)
+
+
+def kept_figures(kernel: Kernel, then: dict[str, int], args: dict[str, Any]) -> dict[str, Any]:
+    """Return what the effect of a change keeps for what follows: what its queues had come to, and what it promised."""
+    found: dict[str, Any] = {"then": then | {"retired_upto": kernel.counters.retired_back}}
     return found if args.get("promised") is None else found | {"promised": promise(args["promised"])}
 
 
@@ -300,7 +310,8 @@ def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[st
 
 def standing_of(kernel: Kernel, entry: AuditEntry, given: Any) -> dict[str, int]:
     """Return the sums over the queues of a change of the adjustments: counted here if they are few, else as given."""
-    in_force, tables, override = kernel.tables.in_force, kernel.tables, override_of(entry)
+    in_force, tables = kernel.tables.in_force, kernel.tables
+    override = override_of(tables.env.view(), entry)
     if override is None:
         return {}
     try:
@@ -313,11 +324,6 @@ def standing_of(kernel: Kernel, entry: AuditEntry, given: Any) -> dict[str, int]
     if kernel.counters.queues <= COUNTED:
         return standing(tables.flushed(), match, since=0)[0].then()
     return {} if given is None else _sums(given)
-
-
-def check_sums(given: Any) -> None:
-    """Raise for what queues have come to that is none."""
-    _sums(given)
 
 
 def _named(kernel: Kernel, match: Match) -> tuple[list[tuple[str, str, str | None]], QueueSums] | None:

@@ -120,7 +120,7 @@ _OF_QUEUES = frozenset(("queue", "match", "states", "for_good"))
 _ARGUMENTS: dict[str, frozenset[str]] = {
     "adjust": frozenset(("match", "set", "dry_run", "survey", "promised")),
     "withdraw": frozenset(("id", "survey", "promised")),
-    "undo": frozenset(("id", "force", "then")),
+    "undo": frozenset(("id", "force", "then", "promised")),
     "discard": frozenset(("id",)),
     "delete": frozenset(("queue", "pattern", "match", "states", "dry_run", "for_good")),
     "forget": frozenset(("uris", "match", "pattern", "for_good", "continues")),

@@ -325,11 +325,14 @@ def survey(view: View, change: Change) -> Survey:
     return counted
 
 
-def override_of(entry: AuditEntry) -> Override | None:
-    """Return the adjustment that an entry has made, or taken back; None for another entry."""
-    one: dict[str, Any] = entry.effect.get("withdrawn") or entry.args
-    if entry.error or entry.command not in ("adjust", "withdraw"):
+def override_of(view: View, entry: AuditEntry) -> Override | None:
+    """Return the adjustment that an entry has made, or taken back, or of which it has undone that; None for others."""
+    found: AuditEntry | None = entry
+    while found is not None and found.command == "undo" and not found.error:
+        found = view.audit_entry(int(found.args["id"]))
+    if found is None or found.error or found.command not in ("adjust", "withdraw"):
         return None
+    one: dict[str, Any] = found.effect.get("withdrawn") or found.args
     return Override(one["match"], one["set"])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
-from budgetfrontier.engine.commands.adjustment import check_sums, edit, standing_of
+from budgetfrontier.engine.commands.adjustment import check_figures, edit, kept_figures, standing_of
 from budgetfrontier.engine.commands.queue_commands import restore
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.commands.undo_checks import (
@@ -34,8 +34,7 @@ from budgetfrontier.storage.records import AuditEntry, Progress
 def check(args: dict[str, Any]) -> None:
     """Raise for an undo that could not be applied."""
     int(args["id"])
-    if args.get("then") is not None:
-        check_sums(args["then"])
+    check_figures(args)
 
 
 def start(args: dict[str, Any]) -> Progress:
@@ -92,8 +91,8 @@ def discard(
 def _at_once(kernel: Kernel, entry: AuditEntry, command: str, args: dict[str, Any], now: float) -> dict[str, Any]:
     force = bool(args.get("force"))
     if command in ADJUSTING:
-        then = standing_of(kernel, entry, args.get("then"))
-        return _undo_adjusting(kernel, entry, force, now) | ({"then": then} if then else {})
+        kept = kept_figures(kernel, standing_of(kernel, entry, args.get("then")), args)
+        return _undo_adjusting(kernel, entry, force, now) | kept
     if command in RETIRING | WAITING | PACING:
         return _undo_queue(kernel, entry, command, force, now)
     if command in PAUSING:

@@ -79,6 +79,8 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
         if waiting := effect.get("regraded_count"):
             verb = "is" if waiting == 1 else "are"
             say(f"{counted(waiting, 'queue that waits', 'queues that wait')} {verb} compared with the precedence floor")
+        for line in of_windows(effect.get("promised", {})):
+            say(line)
         return
     tell_foreseen(match, effect)
     tell_end(effect)
@@ -159,7 +161,7 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     if effect["still_over"]:
         again = f"{counted(effect['still_over'], 'queue')}; they retire again on their turn"
         yield f"over {budget} before and after: {again}"
-    yield from _of_windows(effect)
+    yield from of_windows(effect, "would be ")
     if effect["by_name"]:
         yield f"retired by an operator, and stay so: {counted(effect['by_name'], 'queue')}"
     others = effect["others"]
@@ -177,14 +179,14 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
         yield f"the scope is not known here ({clean(unknown)}): what a crawler would disregard is counted as fetched"
 
 
-def _of_windows(effect: dict[str, Any]) -> Iterator[str]:
-    """Yield the queues that a change would put outside their crawl windows, or would not leave there."""
+def of_windows(effect: dict[str, Any], would: str = "") -> Iterator[str]:
+    """Yield the queues that a change puts outside their crawl windows, or leaves there no more, or `would` do so."""
     closed, still, opened = (effect.get(name, 0) for name in ("closed_count", "still_closed", "opened_count"))
     if closed or still:
         before = f"; {still:,} of them as before" if still else ""
-        yield f"would be outside their crawl windows now: {counted(closed + still, 'queue')}{before}"
+        yield f"{would}outside their crawl windows now: {counted(closed + still, 'queue')}{before}"
     if opened:
-        yield f"would be outside their crawl windows no more: {counted(opened, 'queue')}"
+        yield f"{would}outside their crawl windows no more: {counted(opened, 'queue')}"
 
 
 def _spend(spend: dict[str, Any]) -> str:

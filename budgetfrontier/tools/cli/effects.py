@@ -89,15 +89,10 @@ def _note_undecided(effect: dict[str, Any]) -> None:
 
 def note_disk(effect: dict[str, Any]) -> None:
     """Print that a crawl that goes on was paused because of its disk, if it was."""
-    from budgetfrontier.rules.crawl_states import is_paused_for_disk
+    from budgetfrontier.rules.crawl_states import disk_sentence
 
-    before, after = effect.get("before", {}), effect.get("after", {})
-    paused = [is_paused_for_disk(one["state"], one["pause_reason"]) for one in (before, after) if "pause_reason" in one]
-    if paused == [True, False]:
-        note(
-            "it was paused because of its disk: while less than guards.min_free is free, the guard pauses it again at "
-            "its next look, in ten seconds at most"
-        )
+    if sentence := disk_sentence(effect):
+        note(sentence)
 
 
 def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
@@ -105,8 +100,11 @@ def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
     from budgetfrontier.reports.audit_sentences import undone
     from budgetfrontier.reports.effect_text import as_told
     from budgetfrontier.reports.format import clean
+    from budgetfrontier.tools.cli.adjustments import of_windows
 
     say(clean(f"undone {name}, {as_told('command', effect['command'])}: {undone(effect)}"))
+    for line in of_windows(effect.get("promised", {})):
+        say(line)
     _tell_left(effect)
     note_disk(effect)
     common.warn(map(clean, effect.get("warnings", ())))

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.units import counted
-from budgetfrontier.engine.commands.adjustment import promise
+from budgetfrontier.engine.commands.adjustment import is_foreseen, promise
 from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports import simulation_results
+from budgetfrontier.rules.crawl_states import disk_sentence
 from budgetfrontier.rules.simulation import Simulated
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -64,9 +65,9 @@ class Task:
         return self.step.error
 
     def promise(self) -> dict[str, Any]:
-        """Return the argument that keeps the effect shown by this dry run of an adjustment in the audit."""
+        """Return the argument that keeps in the audit what this dry run of a change of the adjustments has shown."""
         effect = self.step.effect
-        return {"promised": promise(effect)} if effect is not None and self.asked.op in ("adjust", "withdraw") else {}
+        return {"promised": promise(effect)} if effect is not None and is_foreseen(effect) else {}
 
     @property
     def has_shown(self) -> bool:
@@ -201,6 +202,12 @@ class Tasks:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
+def told_effect(step: SteerLine) -> dict[str, Any]:
+    """Return the effect that a command has had, or by a dry run would have; {} before it has ended."""
+    effect: dict[str, Any] = (step.entry or {}).get("effect") or step.effect or {}
+    return effect
+
+
 def as_json(task: Task, waits: str) -> dict[str, Any]:
     """Return a task for a script: its command, what it waits for, and its result once it has ended."""
     asked = {"op": task.asked.op, "args": task.asked.args, "reason": task.asked.reason, "dry_run": task.dry_run}
@@ -219,6 +226,7 @@ def context(task: Task, waits: str) -> dict[str, Any]:
         "running": not task.ended.is_set(),
         "waits": as_sentence(waits),
         "can_overrule": task.asked.op == "undo" and task.step.error.endswith(FORCE),
+        "follows": as_sentence(disk_sentence(told_effect(task.step))),
         "entry": task.step.entry,
         "effect": task.step.effect,
     } | _of_simulation(task)

@@ -1083,6 +1083,8 @@ def test_an_undo_of_crawl_windows_says_what_it_opens(tmp_path: Path, cli: Cli) -
     assert "3 queues outside their crawl windows" in cli("audit", tmp_path).out
     would = cli("undo", tmp_path, number, "--dry-run")
     assert "would be outside their crawl windows no more: 3 queues\n" in would.out
+    assert "\noutside their crawl windows no more: 3 queues\n" in cli("undo", tmp_path, number).out
+    assert "3 queues outside their crawl windows no more" in cli("audit", tmp_path).out
 
 
 @pytest.mark.parametrize("command", ["undo 1 --dry-run", "undo 1", "resume"])

@@ -710,6 +710,31 @@ def test_a_terminated_crawl_offers_nothing_that_would_have_it_go_on(job: Path) -
     assert ">Replay<" not in overview and ">Drop<" in overview
 
 
+def test_pages_say_what_follows_an_undo_of_windows_or_of_a_pause_by_the_guard(job: Path) -> None:
+    day = time.strftime("%a", time.gmtime(time.time() + 48 * 3600)).lower()
+    with Frontier.open(job / "frontier") as f:
+        f.adjust(match="*", **{"guards.windows": [f"{day} 02:00-05:00"]})  # type: ignore[arg-type]
+        f.pause(reason="disk: 1 B free in /a", who="guard")
+
+    async def act(client: Client, console: Console) -> list[str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        pages = []
+        for number in (2, 3):
+            shown = await operator.send({"op": "undo", "id": str(number), "reason": "x"})
+            pages += [shown, await operator.apply(shown)]
+        return [*pages, await operator.get("/audit?id=4")]
+
+    windows_shown, windows_done, pause_shown, pause_done, audit = visit(job, act, token=TOKEN)
+    opened = r"<dt>queues that are outside their crawl windows no more</dt><dd>[2-9]</dd>"
+    for page in (windows_shown, windows_done, audit):
+        assert re.search(opened, page), page
+    assert "What the dry run had promised" in windows_done and "What followed" in audit
+    for page in (pause_shown, pause_done):
+        assert "the guard pauses it again at its next look" in page
+    assert "the guard pauses" not in windows_done
+
+
 def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) -> None:
     async def act(client: Client, console: Console) -> tuple[str, str, str, str]:
         operator = Operator(client)

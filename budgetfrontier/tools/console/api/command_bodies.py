@@ -9,6 +9,7 @@ import msgspec
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, QueueState
 from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.rules.crawl_states import disk_sentence
 from budgetfrontier.rules.simulation import MOST_FETCHES
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.tools.console import forms
@@ -16,7 +17,8 @@ from budgetfrontier.tools.console.api import described
 from budgetfrontier.tools.console.forms import LONGEST_REASON, MOST, SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import BadRequest
-from budgetfrontier.tools.console.steering import Task
+from budgetfrontier.tools.console.rendering import as_sentence
+from budgetfrontier.tools.console.steering import Task, told_effect
 from budgetfrontier.tools.importers import lists
 
 _Reason = Annotated[str, described("why, for the audit", min_length=1, max_length=LONGEST_REASON)]
@@ -150,8 +152,8 @@ class CommandResult(msgspec.Struct, kw_only=True):
     `args` are parameters of the request, a list of queues as its `match`, and the end of a wait as `until`. `effect` is
     what it has changed, or would change. As long as it has not `ended`, `done` is the share that is, and
     `task` the name under which `commands` shows it again. `id` is that of its entry in the audit, null for a dry run,
-    and for an import into partitions. `waits` is a sentence on what it waits for before it begins, `note` one on names
-    in it that name nothing.
+    and for an import into partitions. `waits` is a sentence on what it waits for before it begins, `note` has those on
+    names in it that name nothing, and on what it does not prevent.
     """
 
     task: str
@@ -177,7 +179,8 @@ def result_of(task: Task, waits: str = "") -> CommandResult:
         task=task.id, command=asked.op, args=asked.args if asked.given is None else asked.given,
         reason=asked.reason, dry_run=task.dry_run,
         ended=task.ended.is_set() and not step.in_progress, done=step.done, id=entry.get("id"),
-        effect=entry.get("effect", step.effect), note=step.note,
+        effect=entry.get("effect", step.effect),
+        note=" ".join(map(as_sentence, filter(None, (step.note, disk_sentence(told_effect(step)))))),
         waits=waits, error=step.error or None,
     )  # fmt: skip
 

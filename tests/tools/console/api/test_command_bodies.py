@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from budgetfrontier import Reader
+from budgetfrontier import Frontier, Reader
 from budgetfrontier.storage.seed_list import listed
 from budgetfrontier.tools.console import named_tokens
 from budgetfrontier.tools.console.access import Access
@@ -251,7 +252,40 @@ def test_names_that_name_nothing_are_said(job: Path) -> None:
         found = [await caller.give("unretire", body | {"dry_run": True}), await caller.give("unretire", body)]
         return [*found, await caller.give("retire", {"match": "*", "reason": "x", "dry_run": True})]
 
-    assert [one.note for one in called(job, act)] == ["no queue: nmed.test; check the spelling"] * 2 + [""]
+    assert [one.note for one in called(job, act)] == ["No queue: nmed.test; check the spelling."] * 2 + [""]
+
+
+@pytest.mark.parametrize("for_disk", [True, False])
+def test_a_crawl_that_goes_on_with_a_full_disk_is_said_to_be_paused_again(job: Path, for_disk: bool) -> None:
+    with Frontier.open(job / "frontier") as f:
+        f.pause(reason=f"{'disk: ' * for_disk}1 B free in /a", who="guard")
+
+    async def act(caller: Caller) -> list[CommandResult]:
+        undo = {"id": 2, "reason": "x"}
+        return [
+            await caller.give("resume", {"reason": "x", "dry_run": True}),
+            await caller.give("undo", undo | {"dry_run": True}),
+            await caller.give("undo", undo),
+        ]
+
+    told = "It was paused because of its disk: while less than guards.min_free is free, the guard pauses it again at "
+    told += "its next look, in ten seconds at most."
+    assert [one.note for one in called(job, act)] == [told * for_disk] * 3
+
+
+def test_an_undo_of_crawl_windows_tells_how_many_queues_open(job: Path) -> None:
+    day = time.strftime("%a", time.gmtime(time.time() + 48 * 3600)).lower()
+
+    async def act(caller: Caller) -> tuple[CommandResult, CommandResult]:
+        adjusted = await caller.give(
+            "adjust", {"match": "*", "set": {"guards.windows": [f"{day} 02:00-05:00"]}, "reason": "nights"}
+        )
+        undo = {"id": adjusted.id, "reason": "days, too"}
+        return await caller.give("undo", undo | {"dry_run": True}), await caller.give("undo", undo)
+
+    shown, given = called(job, act)
+    assert shown.effect is not None and given.effect is not None and shown.effect["opened_count"] > 1
+    assert given.effect["promised"]["opened_count"] == shown.effect["opened_count"]
 
 
 def test_dry_runs_of_import_and_forget_tell_what_then_happens(job: Path) -> None:
