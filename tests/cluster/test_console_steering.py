@@ -123,7 +123,7 @@ def test_alerts_and_simulations_of_partitions_have_pages(tmp_path: Path, console
         _, text, _ = await do("/simulate")
         assert 'value="simulate"' in text and "from the newest snapshot of each partition" in text
         _, text, _ = await do("/steer", op="simulate", max_fetches="10")
-        assert "there is no snapshot of partition 0" in text
+        assert "there is no snapshot of partition 0" in text, text[-6000:]
 
     state = tmp_path / "alerts.json"
     workers = Settings.from_dict(
@@ -177,6 +177,11 @@ def test_commands_are_given_after_a_dry_run(console: Any) -> None:
         _, text, _ = await do("/steer", step="apply", dry_run=shown, seen="1")
         assert "<b>Applied.</b>" in text
         assert sum(one.summary.queued for one in operator.standings().values()) == 8
+        _, text, _ = await do(f"{PREFIX}/jobs/test/removed")
+        assert [(one["command"], one["uris"]) for one in json.loads(text)["rows"]] == [("delete", 4)]
+        body = {"ids": None, "reason": "room", "dry_run": True}
+        _, text, _ = await do(f"{PREFIX}/jobs/test/discard", body=body)
+        assert json.loads(text)["effect"]["discarded"] == 1 and json.loads(text)["effect"]["bytes"] > 0
         _, text, _ = await do("/audit")
         (row,) = {
             html.unescape(row) for row in re.findall('name="row" value="([^"]*delete[^"]*|[^"]*undo[^"]*)"', text)[:1]

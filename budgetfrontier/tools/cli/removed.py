@@ -44,17 +44,15 @@ def register(commands: Commands) -> None:
 
 def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """List what can be put back; with --discard, remove it."""
-    from budgetfrontier.reports.audit_inverses import KeptRow, keeps, kept_row
+    from budgetfrontier.reports.audit_inverses import KeptRow, kept_rows
     from budgetfrontier.reports.format import counted
 
     if args.dry_run and not args.discard:
         args.usage("--dry-run is for --discard")
-    before = time.time() - args.older_than
-    found = operator.audit(where=lambda entry: keeps(entry, before))
-    kept = [kept_row(row.id, row.entry) for row in found.rows if row.inverse]
-    chosen = list(common.page(kept[::-1], args))
-    if found.left_out:
-        note(found.left_out)
+    kept, left_out = kept_rows(operator, time.time() - args.older_than)
+    chosen = list(common.page(kept, args))
+    if left_out:
+        note(left_out)
     code = exits.OK
     if args.discard and not args.dry_run:
         for row in chosen:

@@ -33,7 +33,7 @@ from budgetfrontier.tools.console.changes_since import Since
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob, Gone, carried_out, slug_of
 from budgetfrontier.tools.console.sampling import Sample
-from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder
+from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder, discarded
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
 from budgetfrontier.tools.simulation.partitions_simulation import NO_STORE
 
@@ -200,6 +200,8 @@ class PartitionedJob(ConsoleJob):
                 if order.args.get("ids") is not None:
                     order.args["ids"] = [*map(_letter, order.args["ids"])]
                     operator.check_letters(order.args["ids"])
+                if order.op == "discard" and "ids" in order.args:
+                    return discarded(operator, order)
                 if order.op == "schedule" and not order.dry_run:
                     return SteerLine(done=1.0, effect=operator.schedule(order.args) | _unanswered(operator))
                 if order.dry_run:

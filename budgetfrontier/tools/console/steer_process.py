@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,14 @@ import msgspec
 
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import CommandInProgress, FrontierError
-from budgetfrontier.reports.operators import OperatorCommand, refuse_if_terminated, unknown_queues
+from budgetfrontier.reports.audit_inverses import discard_each, kept_rows
+from budgetfrontier.reports.operators import (
+    Applied,
+    CrawlOperator,
+    OperatorCommand,
+    refuse_if_terminated,
+    unknown_queues,
+)
 from budgetfrontier.reports.simulation_results import doubts
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
 from budgetfrontier.settings import Settings
@@ -76,6 +84,9 @@ def main(frontier: Path) -> None:
             _say(SteerLine(done=1.0, effect=_simulated(of_workers or operator.simulate, order.args)))
             return
         refuse_if_terminated(operator, order.op)
+        if order.op == "discard" and "ids" in order.args:
+            _say(discarded(operator, order))
+            return
         if order.dry_run:
             last = next((row.entry.id for row in operator.audit().rows), 0)
             effect = operator.dry_run(order.op, order.args)
@@ -90,6 +101,20 @@ def main(frontier: Path) -> None:
         _say(SteerLine(error=str(error), in_progress=True))
     except (FrontierError, OSError) as error:
         _say(SteerLine(error=str(error)))
+
+
+def discarded(operator: CrawlOperator, order: SteerOrder) -> SteerLine:
+    """Discard what the entries in an order have kept, or in a dry run tell how much that is. Raises FrontierError."""
+    ids = order.args["ids"]
+    if ids is None:
+        age = order.args.get("older_than")
+        ids = [row.id for row in kept_rows(operator, time.time() - (read_duration(age) if age else 0.0))[0]]
+
+    def give(args: dict[str, Any]) -> Applied:
+        return operator.apply(OperatorCommand("discard", args, order.who or whoami(), order.reason))
+
+    effect, left = discard_each(operator, ids, None if order.dry_run else give)
+    return SteerLine(error=left, in_progress=True) if left else SteerLine(done=1.0, effect=effect)
 
 
 def _simulated(simulate: Callable[..., list[Simulated]], args: dict[str, Any]) -> dict[str, Any]:

@@ -82,9 +82,10 @@ class UndoBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
 
 
 class DiscardBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
-    """The body of `discard`: what an entry of the audit has kept for undo is removed for good."""
+    """The body of `discard`: what entries of the audit have kept for undo is removed for good, each by a command."""
 
-    id: Annotated[int | str, described("the id of an entry that `removed` has")]
+    ids: Annotated[_Ids | None, described("ids of entries that `removed` has; null: all")]
+    older_than: Annotated[str, described("with `ids` null: only of this age, such as 12h, 30d")] = ""
 
 
 class DeleteBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
@@ -150,10 +151,10 @@ class CommandResult(msgspec.Struct, kw_only=True):
     """A command that was given, or its dry run.
 
     `args` are parameters of the request, a list of queues as its `match`, and the end of a wait as `until`. `effect` is
-    what it has changed, or would change. As long as it has not `ended`, `done` is the share that is, and
-    `task` the name under which `commands` shows it again. `id` is that of its entry in the audit, null for a dry run,
-    and for an import into partitions. `waits` is a sentence on what it waits for before it begins, `note` has those on
-    names in it that name nothing, and on what it does not prevent.
+    what it has changed, or would change. As long as it has not `ended`, `done` is the share that is, and `task` the
+    name under which `commands` shows it again. `id` is that of its entry in the audit, null for a dry run, for an
+    import into partitions, and for `discard`, whose effect has its `entries`. `waits` is a sentence on what it waits
+    for before it begins, `note` has those on names in it that name nothing, and on what it does not prevent.
     """
 
     task: str
@@ -247,12 +248,22 @@ def undo(job: ConsoleJob, body: UndoBody) -> SubmittedCommand:
 
 
 def discard(job: ConsoleJob, body: DiscardBody) -> SubmittedCommand:
-    """Remove what an entry of the audit has kept for undo."""
-    return SubmittedCommand("discard", {"id": _entry(job, body, "discard")}, body.reason)
+    """Remove what entries of the audit have kept for undo. Raises BadRequest unless they are given in one way."""
+    if body.ids == [] or (body.ids and body.older_than):
+        raise BadRequest("discard what? Give the `ids` of entries, or null for all, or for those `older_than` an age")
+    args: dict[str, Any] = {"ids": body.ids and [_named(job, name, "discard") for name in body.ids]}
+    if body.older_than:
+        forms.duration("older_than", body.older_than)
+        args["older_than"] = body.older_than
+    return SubmittedCommand("discard", args, body.reason)
 
 
-def _entry(job: ConsoleJob, body: WithdrawBody | UndoBody | DiscardBody, op: str) -> int | str:
-    return forms.entry_id(str(body.id), op, partitions=not job.is_folder)
+def _entry(job: ConsoleJob, body: WithdrawBody | UndoBody, op: str) -> int | str:
+    return _named(job, body.id, op)
+
+
+def _named(job: ConsoleJob, name: int | str, op: str) -> int | str:
+    return forms.entry_id(str(name), op, partitions=not job.is_folder)
 
 
 def delete(job: ConsoleJob, body: DeleteBody) -> SubmittedCommand:

@@ -142,7 +142,8 @@ def test_each_command_is_carried_out(job: Path) -> None:
     [
         *((name, body) for name, body in BODIES.items() if name not in ("import", "forget")),
         ("withdraw", {"id": 2}),
-        ("discard", {"id": 2}),
+        ("discard", {"ids": [2]}),
+        ("discard", {"ids": None, "older_than": "30d"}),
         ("undo", {"id": 2, "force": True}),
         ("retire", {"match": "host:*.test", "states": ["READY"]}),
         ("wake", {"queues": ["capped.test", "named.test"]}),
@@ -180,7 +181,7 @@ def test_what_is_kept_for_undo_is_listed_and_discarded(steered: Path) -> None:
         deleted = await caller.give("delete", {"queue": "capped.test", "reason": "a trap"})
         undone = await caller.give("undo", {"id": deleted.id, "reason": "no trap", "dry_run": True})
         listed, older, one = await removed(), await removed("?older_than=1h"), await removed("?limit=1")
-        body = {"id": deleted.id, "reason": "the disk is full"}
+        body = {"ids": [deleted.id], "reason": "the disk is full"}
         shown, given = await caller.give("discard", body | {"dry_run": True}), await caller.give("discard", body)
         refused = await caller.give("undo", {"id": deleted.id, "reason": "x"}, status=409)
         return [undone, listed, older, one, shown, given, refused, await removed()]
@@ -192,8 +193,28 @@ def test_what_is_kept_for_undo_is_listed_and_discarded(steered: Path) -> None:
         ("drop", 1, "old"),
     ]
     assert older == [] and one == listed[:1] and left == listed[1:]
-    assert shown.effect == given.effect == {"command": "delete", "bytes": listed[0]["bytes"]}
+    assert shown.effect == {"discarded": 1, "bytes": listed[0]["bytes"]}
+    discard = entries(steered)[3]
+    assert given.effect == shown.effect | {"entries": [discard.id]} and given.id is None
+    assert (discard.command, discard.who, discard.args) == ("discard", "alice", {"id": 3})
     assert "has discarded what was kept of it" in refused.detail
+
+
+def test_all_that_is_kept_for_undo_is_discarded_each_by_its_entry(steered: Path) -> None:
+    async def act(caller: Caller) -> list[Any]:
+        await caller.give("drop", {"ids": None, "reason": "old"})
+        await caller.give("delete", {"queue": "capped.test", "reason": "a trap"})
+        body: dict[str, Any] = {"ids": None, "reason": "the disk is full"}
+        found = [await caller.give("discard", body | {"older_than": "1h"})]
+        found += [await caller.give("discard", {"ids": [2, 77], "reason": "x"}, status=409)]
+        found += [await caller.give("discard", body | {"dry_run": True}), await caller.give("discard", body)]
+        return [*found, await caller.give("discard", body)]
+
+    none, refused, shown, given, again = called(steered, act, Role.ADMIN)
+    assert none.effect == again.effect == {"discarded": 0, "bytes": 0, "entries": []}
+    assert "77" in refused.detail and shown.effect["discarded"] == 2 and shown.effect["bytes"] > 0
+    assert given.effect == shown.effect | {"entries": [4, 5]}
+    assert [(one.command, one.args) for one in entries(steered)[3:]] == [("discard", {"id": 2}), ("discard", {"id": 3})]
 
 
 @pytest.mark.parametrize(
@@ -433,6 +454,9 @@ def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> N
         ("replay", {"ids": [], "reason": "x"}, 400, "which dead letters"),
         ("drop", {"ids": [1], "why": "x", "reason": "x"}, 400, "which dead letters"),
         ("wake", {"match": "sheet:one", "reason": "x"}, 409, "nothing is selected by its sheet"),
+        ("discard", {"ids": [], "reason": "x"}, 400, "discard what"),
+        ("discard", {"ids": [1], "older_than": "1d", "reason": "x"}, 400, "discard what"),
+        ("discard", {"ids": None, "older_than": "old", "reason": "x"}, 400, "older_than: expected a duration"),
         ("import", {"uris": ["gopher://x.test/"], "reason": "x"}, 400, "uris[0]"),
         ("terminate", {"reason": "x"}, 403, "needs a token with the role admin; that of alice has the role steer"),
         ("delete", {"queue": "*", "for_good": True, "reason": "x"}, 403, "role admin"),
