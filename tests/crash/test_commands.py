@@ -102,7 +102,7 @@ def test_a_deletion_goes_on_after_each_of_many_kills(path: Path, committed: bool
             reader.check()
         kills += 1
     assert kills > 2
-    assert told(path) == [(number, "delete", {"deleted": 12, "queues": 1, "later": 3}, False)]
+    assert told(path) == [(number, "delete", {"deleted": 12, "queues": 1, "cost": 9, "later": 3}, False)]
     with on_disk(path.parent) as f:
         assert (f.summary().queued, f.summary().future, f.summary().dead) == (KEPT, 0, DEAD)
 

@@ -170,7 +170,7 @@ def check(args: dict[str, Any]) -> None:
 
 def start(args: dict[str, Any]) -> Progress:
     """Return the progress of a deletion that begins."""
-    return Progress([LATER, b"", 0], {"deleted": 0, "queues": 0})
+    return Progress([LATER, b"", 0], {"deleted": 0, "queues": 0, "cost": 0})
 
 
 def step(
@@ -280,6 +280,7 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress, n
                 seeds.moved(key[keys.DIRECTIVE], pending.value(key), queue.queue, SeedFate.DELETED, now)
             pending.delete(queue, key)
             progress.effect["deleted"] += 1
+            progress.effect["cost"] += keys.cost_of(key)
         kernel.turns.deleted(queue)
         if queue_id != progress.at[2]:
             progress.at[2] = queue_id

@@ -244,8 +244,8 @@ def test_through_the_mailbox_of_a_crawl(tmp_path: Path) -> None:
                 if (begun := reader.in_progress()) is not None:
                     told.add(re.sub(r"\d+", "0", describe_progress(*begun)))
         assert told <= {
-            "delete by somebody is in progress (deleted 0, queues 0)",
-            "delete by somebody is in progress (deleted 0, queues 0, later 0)",
+            "delete by somebody is in progress (deleted 0, queues 0, cost 0)",
+            "delete by somebody is in progress (deleted 0, queues 0, cost 0, later 0)",
             "undo by somebody is in progress (returned 0, queues 0)",
             "undo by somebody is in progress (returned 0, queues 0, later 0)",
         }

@@ -231,7 +231,7 @@ def test_what_comes_due_meanwhile_is_deleted_too(tmp_path: Path) -> None:
     clock.advance(10)
     seen = [lease.queue for _ in range(30) for lease in frontier.lease(9)]
     assert seen == ["c.test"]
-    assert without_size(frontier.audit()[0].effect) == {"deleted": 12, "queues": 0, "later": 12, "kept": 1}
+    assert without_size(frontier.audit()[0].effect) == {"deleted": 12, "queues": 0, "cost": 0, "later": 12, "kept": 1}
     frontier.check()
     frontier.close()
 

@@ -474,7 +474,7 @@ def test_delete_by_queue(job: Path, cli: Cli) -> None:
     entry = newest(job)
     assert (entry.command, entry.who, entry.reason) == ("delete", "bob", "a trap")
     size = entry.effect.pop("kept")["bytes"]
-    assert entry.effect == {"deleted": 3, "queues": 1}
+    assert entry.effect == {"deleted": 3, "queues": 1, "cost": 3}
     take_back = f"to take it back: budgetfrontier undo {job} {entry.id} (until then {size:,} bytes are kept"
     assert take_back in answer.err
 
