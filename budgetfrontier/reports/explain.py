@@ -21,6 +21,7 @@ from budgetfrontier.reports.log_tables import REFUSED
 from budgetfrontier.reports.queue_reasons import QueueReasons
 from budgetfrontier.reports.url_past import UNLESS_ALLOWED, Past, PastOf, tell
 from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.verdict import GONE, are_leases_held
 from budgetfrontier.settings.overrides import Limits
 from budgetfrontier.storage.quota_use import QuotasInForce, QuotaUse
 
@@ -179,6 +180,9 @@ class _Explainer:
         return True
 
     def _explain_lease(self, explanation: Explanation, pending: PendingUri) -> None:
+        if not are_leases_held(self._reader.standing(self._now)):
+            explanation.add("leased", f"It was being crawled, by {GONE}.", verdict=Outlook.LATER)
+            return
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
         left = f" for {say_duration(max(expires) - self._now)} more at the most" if expires else ""
         explanation.add("leased", f"It is being crawled: a worker has it{left}.", verdict=Outlook.LEASED)

@@ -29,7 +29,9 @@ from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH, is_paused_for_disk
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
 from budgetfrontier.rules.verdict import (
+    GONE,
     SILENT,
+    are_leases_held,
     closed_sentence,
     has_failed_policy,
     is_hung,
@@ -121,12 +123,11 @@ class QueueReasons:
                 left = f"{say_duration(max(expires) - self._now)} at the most" if expires else ""
                 left = left and f", the last of them for {left}"
                 landed = f" ({queue.landed} landed)" if queue.landed else ""
-                explanation.add(
-                    "in-process",
-                    f"{name} is IN_PROCESS: URIs out: {queue.out}{landed}{left}; no more may go out until one is "
-                    "finished.",
-                    verdict=Outlook.LATER,
-                )
+                until = f"{left}; no more may go out until one is finished"
+                if not are_leases_held(self._reader.standing(self._now)):
+                    until = f", with {GONE}"
+                text = f"{name} is IN_PROCESS: URIs out: {queue.out}{landed}{until}."
+                explanation.add("in-process", text, verdict=Outlook.LATER)
             case QueueState.SNOOZED:
                 self._explain_wait(explanation, queue, f"{name} is SNOOZED")
                 self._explain_budgets(explanation, queue)

@@ -14,7 +14,7 @@ from budgetfrontier.core.model import CrawlState
 from budgetfrontier.core.units import counted, format_size, format_time, say_duration
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.run_history import WORKER, may_crawl
-from budgetfrontier.rules.verdict import Standing, Verdict
+from budgetfrontier.rules.verdict import Standing, Verdict, are_leases_held, unasked
 from budgetfrontier.settings.schema import AlertSettings
 
 HOUR = 3600.0
@@ -237,7 +237,7 @@ def _no_commit(seen: Observed, limit: float | None) -> _FoundCondition | None:
     process, now = seen.standing.process, seen.standing.now
     if limit is None or not process.alive or not may_crawl(process.program) or process.program == WORKER:
         return None
-    last = process.last_commit if seen.verdict.slug == "not_asked" else process.last_call
+    last = now - unasked(seen.standing) if seen.verdict.slug == "not_asked" else process.last_call
     if last is None or now - last < max(limit, _QUIET):
         return None
     if seen.verdict.slug in ("not_asked", "hung"):
@@ -263,7 +263,7 @@ def _starved(seen: Observed, limit: float | None, samples: Sequence[CrawlSample]
 
 def _hung_leases(seen: Observed, limit: float | None) -> _FoundCondition | None:
     first, now = seen.standing.first_lease, seen.standing.now
-    if limit is None or first is None or now - first < limit:
+    if limit is None or first is None or now - first < limit or not are_leases_held(seen.standing):
         return None
     return _FoundCondition("warn", f"A URI is leased for {say_duration(now - first)}: {seen.standing.first_url}.")
 

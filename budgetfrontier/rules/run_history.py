@@ -39,6 +39,17 @@ def may_crawl(program: str) -> bool:
     return bool(program) and (program in (CRAWL, SERVE, WORKER, BUS_WORKER) or not program.startswith(f"{ours} "))
 
 
+def keeps_leases(program: str) -> bool:
+    """Return whether leases outlive a process of a program, by its name: others work for it, and finish them later.
+
+    The next start of any other program takes them back.
+
+    >>> keeps_leases(SERVE), keeps_leases(CRAWL), keeps_leases("spider.py")
+    (True, False, False)
+    """
+    return program in (SERVE, WORKER, BUS_WORKER)
+
+
 def was_refused(program: str, end: RunEnd | None) -> bool:
     """Return whether a run was a refused command, which has changed nothing in the crawl.
 

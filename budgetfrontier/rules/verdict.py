@@ -12,14 +12,16 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.core.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
-from budgetfrontier.core.units import counted, format_time, say_duration
+from budgetfrontier.core.units import counted, format_size, format_time, say_duration
 from budgetfrontier.rules.crawl_states import DISK, FINISH, LIMIT, POLICY, SCOPE, is_paused_for_disk
 from budgetfrontier.rules.crawled import crawled
-from budgetfrontier.rules.run_history import SERVE, WORKER, may_crawl, steered_by
+from budgetfrontier.rules.run_history import SERVE, WORKER, keeps_leases, may_crawl, steered_by
 
 SILENT = 60.0
 """Seconds without a call after which a process hangs, unless commits are rarer."""
 _WITH_QUEUED = (QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED, QueueState.INACTIVE)
+GONE = "a process that is gone: the next start takes back what it had leased"
+"""The words on leases that nobody holds any more (`are_leases_held`)."""
 LONG_OUT = 120.0
 """Seconds after which a lease is worth a word, if nothing else may go out."""
 
@@ -55,6 +57,8 @@ class Standing(msgspec.Struct, kw_only=True):
     steered_by: str = ""
     """Who gave the last `pause` or `terminate`; "" if nobody did."""
     steered_at: float | None = None
+    idle_since: float | None = None
+    """Since when no URI has ended while none was out, to within a minute; None if one is out, or it is not known."""
     first_lease: float | None = None
     """When the oldest lease was handed out; None if none is out, or it is not known."""
     first_url: str = ""
@@ -75,6 +79,8 @@ class Standing(msgspec.Struct, kw_only=True):
     """The time of the first URI that is scheduled for later."""
     over_budget: bool = False
     """Whether all INACTIVE queues looked at are over budget: they will retire on their turn."""
+    free: int | None = None
+    """The free bytes of the disk of the frontier, if its last run stopped because that was full."""
     held: int = 0
     """URIs in RETIRED and INELIGIBLE queues."""
     held_future: int = 0
@@ -111,6 +117,9 @@ def verdict(standing: Standing) -> Verdict:
         text = f"Nothing was ever scheduled{_instead(s.totals)}."
         return Verdict("new", "warn", text, _command(s, "import", "--seeds", "FILE"))
     at_finish = state is CrawlState.PAUSED and s.totals.pause_reason == FINISH
+    if at_finish and _retires_all(s):
+        text = f"{pause_sentence(s)} {_over_budget_sentence(s)}"
+        return Verdict("over_budget", "warn", text, _command(s, "queues", "--state", "INACTIVE"))
     if at_finish and (s.totals.queued or _later(s)):  # by commands that came since
         started = s.start if not s.process.alive and s.process.server is None else None  # which resumes it, too
         return Verdict("paused", "warn", pause_sentence(s), started or _command(s, "resume"))
@@ -138,6 +147,12 @@ def verdict(standing: Standing) -> Verdict:
         paused = f"Partitions of a worker are paused: {reason.removeprefix(DISK)}."
         return Verdict("disk", "warn", f"{paused} {found.text}", found.remedy)
     return found
+
+
+def are_leases_held(standing: Standing) -> bool:
+    """Return whether anybody may finish the leases that are out: else the next start of the crawl takes them back."""
+    process, stop = standing.process, standing.process.last_stop
+    return process.alive or process.server is not None or stop is None or keeps_leases(stop.program)
 
 
 def is_hung(standing: Standing) -> bool:
@@ -312,12 +327,14 @@ def _stopped(s: Standing) -> Verdict:
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
     end = _stop(s, stop) if stop else "how the last one stopped is not known"
     commit = _commit_clause(s)
-    text, remedy = f"No process runs this crawl: {end}{commit}.{raise_first(stop)}", s.start
+    text, remedy = f"No process runs this crawl: {end}{commit}.{raise_first(stop)}{_make_room(s)}", s.start
     if has_failed_policy(s):
         ways, remedy = after_policy_failure(s)
         text = f"{text} {ways}"
     elif s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING):  # it stays so when it is started
         text, remedy = f"{text} {pause_sentence(s)}", ways_on(s)[1]
+    elif _retires_all(s):
+        text, remedy = f"{text} {_over_budget_sentence(s)}", _command(s, "queues", "--state", "INACTIVE")
     return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, remedy)
 
 
@@ -357,6 +374,11 @@ def raise_first(stop: Run | None) -> str:
     """
     setting = reached_limit(stop)
     return f" Raise {setting} first: with the same limit it stops at once." if setting else ""
+
+
+def _make_room(s: Standing) -> str:
+    """Return the sentence on the room that a crawl needs which has stopped because its disk was full; "" for others."""
+    return "" if s.free is None else f" Make room first: {format_size(s.free)} of its disk are free."
 
 
 def reached_limit(stop: Run | None) -> str:
@@ -480,9 +502,7 @@ def _at_work(s: Standing) -> Verdict:
         text = f"All that may be handed out is leased: {leased}."
         return Verdict("leased", "warn", text, _command(s, "leases"))
     if inactive:
-        over = f"All queues left are over their budget or limit, and retire on their turn: {counted(inactive, 'queue')}"
-        text = f"{over}; `adjust` a budget to revive them."
-        return Verdict("over_budget", "warn", text, _command(s, "queues", "--state", "INACTIVE"))
+        return Verdict("over_budget", "warn", _over_budget_sentence(s), _command(s, "queues", "--state", "INACTIVE"))
     if s.totals.future:
         if overdue := _overdue(s, s.next_due):
             return _not_asked(s, f"The first of the URIs scheduled for later ({s.totals.future:,}) is due", overdue)
@@ -490,6 +510,18 @@ def _at_work(s: Standing) -> Verdict:
         text = f"All that is left is scheduled for later: {counted(s.totals.future, 'URI')}{first}."
         return Verdict("later", "warn", text)
     return Verdict("settling", "good", "Nothing is queued; a command or a change of settings is still being applied.")
+
+
+def _retires_all(s: Standing) -> bool:
+    """Return whether all URIs that count as queued are in INACTIVE queues over budget, and none is for later."""
+    waiting = [state for state in _WITH_QUEUED if s.totals.queues.get(state, 0)]
+    return s.over_budget and waiting == [QueueState.INACTIVE] and not _later(s)
+
+
+def _over_budget_sentence(s: Standing) -> str:
+    queues = counted(s.totals.queues.get(QueueState.INACTIVE, 0), "queue")
+    over = f"All queues left are over their budget or limit, and retire on their turn: {queues}"
+    return f"{over}; `adjust` a budget to revive them."
 
 
 def _part(count: int, one: str, several: str = "") -> str:
@@ -511,12 +543,20 @@ def rest_sentence(s: Standing) -> str:
 
 
 def _asked(s: Standing, count: int, state: str) -> Verdict:
-    """Return the verdict on a crawl that hands out URIs if it is asked; each answer would have been committed."""
-    commit = s.process.last_commit
-    idle = None if commit is None else s.now - commit
-    if s.totals.in_process or idle is None or idle <= max(SILENT, 3 * s.commit_interval):
+    """Return the verdict on a crawl that hands out URIs if it is asked."""
+    idle = unasked(s)
+    if s.totals.in_process or idle <= max(SILENT, 3 * s.commit_interval):
         return _running(s)
     return _not_asked(s, f"{counted(count, 'queue is', 'queues are')} {state}", idle)
+
+
+def unasked(standing: Standing) -> float:
+    """Return for how many seconds nobody has asked a crawl for URIs that it would have handed out; 0.0 if unknown.
+
+    Each answer would have been committed, and have ended or be out.
+    """
+    since = [when for when in (standing.process.last_commit, standing.idle_since) if when is not None]
+    return max(standing.now - min(since), 0.0) if since else 0.0
 
 
 def _overdue(s: Standing, when: float | None) -> float:

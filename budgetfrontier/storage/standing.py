@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 
-from budgetfrontier.core.model import CrawlState, Process, QueueState, Summary
+from budgetfrontier.core.model import CrawlState, Process, QueueState, RunEnd, Summary
 from budgetfrontier.rules import crawl_windows
 from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.crawl_states import FINISH
@@ -15,12 +17,13 @@ from budgetfrontier.rules.verdict import SILENT, Standing
 from budgetfrontier.settings import sheets
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.group_listing import name_of
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.records import decode_lease
-from budgetfrontier.storage.series import row_of, until_commit
+from budgetfrontier.storage.series import SeriesRow, row_of, until_commit
 from budgetfrontier.storage.start_command import start_command
 from budgetfrontier.storage.turn_order import in_turn
 from budgetfrontier.storage.uri_values import expand, short_url
@@ -29,6 +32,8 @@ from budgetfrontier.storage.view import View
 LOOKED_AT = 100
 """The most queues of a state, and leases, that are looked at."""
 _RATE_OVER = 60.0  # seconds over which the rate is taken, as on the cards of the console
+_IDLE_OVER = 3600.0  # seconds for which it is looked whether anything has ended
+_ENDED = ("succeeded", "failed", "retried", "given_up", "disregarded", "deferred", "expired")
 _ROBOTS = "/robots.txt"
 
 
@@ -59,6 +64,11 @@ def standing(
         _what_queues_wait_for(found, view)
     if totals.state is CrawlState.FINISHED or totals.pause_reason == FINISH:
         found.hold = _first_hold(view)
+        _look_at_inactive(found, view)
+    stop = found.process.last_stop
+    if stop is not None and stop.end is RunEnd.DISK_FULL and not found.process.alive:
+        with suppress(OSError):
+            found.free = free_bytes(path)
     return found
 
 
@@ -71,9 +81,9 @@ def _who_steered(found: Standing, view: View) -> None:
 
 def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
-    found.rate = _rate(found, view)
     settings, _ = view.settings()
     found.rests_until, found.max_bandwidth = view.rests_until(), settings.frontier.max_bandwidth
+    _look_at_totals(found, view)
     if found.totals.in_process:
         _look_at_leases(found, view)
     if counts.get(QueueState.READY, 0):
@@ -81,9 +91,7 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     if counts.get(QueueState.SNOOZED, 0):
         _look_at_snoozed(found, view)
         _look_at_groups(found, view)
-    if counts.get(QueueState.INACTIVE, 0):
-        ids = [id_ for _, id_ in islice(in_turn(view, QueueState.INACTIVE), LOOKED_AT)]
-        found.over_budget = bool(ids) and all(map(BudgetsInForce(view).over_budget, map(view.queue_by_id, ids)))
+    _look_at_inactive(found, view)
     due = next(view.items(keys.FUTURE), None)
     found.next_due = None if due is None else keys.due.unpack(due[0])[0]
 
@@ -95,18 +103,49 @@ def _first_hold(view: View) -> str:
     return next(chain.from_iterable(one.texts() for one in found), "")
 
 
-def _rate(found: Standing, view: View) -> float | None:
-    """Return the URIs fetched a second in the minute before the last commit; None if it is old, or that is not known.
+def _look_at_inactive(found: Standing, view: View) -> None:
+    if found.totals.queues.get(QueueState.INACTIVE, 0):
+        ids = [id_ for _, id_ in islice(in_turn(view, QueueState.INACTIVE), LOOKED_AT)]
+        found.over_budget = bool(ids) and all(map(BudgetsInForce(view).over_budget, map(view.queue_by_id, ids)))
+
+
+def _look_at_totals(found: Standing, view: View) -> None:
+    """Find the URIs fetched a second in the minute before the last commit, unless that is old, and the idle time.
 
     Rows are stored once a minute: the changes between two of them are spread evenly over that time.
     """
     until = found.process.last_commit
-    if not found.process.alive or until is None or found.now - until > max(SILENT, 3 * found.commit_interval):
-        return None
-    since = max(until - _RATE_OVER, found.process.began or 0.0)
-    rows = until_commit(view, since, until, row_of(found.totals, until))
+    if not found.process.alive or until is None:
+        return
+    began = found.process.began or 0.0
+    rows = until_commit(view, max(until - _IDLE_OVER, began), until, row_of(found.totals, until))
+    if not (found.max_bandwidth or found.closed_until):  # then it may have rested for these
+        found.idle_since = _idle_since(rows, max(began, _last_steered(view)))
+    if found.now - until > max(SILENT, 3 * found.commit_interval):
+        return
+    since = max(until - _RATE_OVER, began)
     last = window(rows, since, until, figures={"fetched": FIGURES["fetched"]})
-    return last.rates["fetched"].per_hour / 3600 if last.seconds >= _RATE_OVER / 6 else None
+    if last.seconds >= _RATE_OVER / 6:
+        found.rate = last.rates["fetched"].per_hour / 3600
+
+
+def _idle_since(rows: Sequence[SeriesRow], earliest: float) -> float | None:
+    """Return the time of the first of the last rows since which nothing has ended, with queues to lease from in each.
+
+    No command may have come since, nor another run have begun: `earliest` is when.
+    """
+    since, ended = None, None
+    for row in reversed(rows):
+        ends = sum(getattr(row, name) for name in _ENDED)
+        if row.in_process or not (row.ready or row.inactive) or (ended is not None and ends != ended):
+            break
+        since, ended = max(row.time, earliest), ends
+    return since
+
+
+def _last_steered(view: View) -> float:
+    """Return the time of the newest command; 0.0 if there is none."""
+    return next((entry.when for entry in view.newest_commands()), 0.0)
 
 
 def _look_at_leases(found: Standing, view: View) -> None:

@@ -98,13 +98,23 @@ def test_each_part_of_a_standing_is_merged() -> None:
         "commit_interval": 2.0, "max_queued": 3, "steered_by": "me", "steered_at": 5.0, "first_lease": 4.0,
         "first_url": "https://a.test/", "next_wake": 6.0, "for_robots": 1, "parked": 2, "group": "g", "for_retry": 3,
         "failure": "timeout", "next_due": 7.0, "held": 4, "held_future": 5, "hold": "g is over its budget",
-        "retired_by_name": 6, "closed_until": 0.0, "closed": 7, "rate": 1.5,
+        "retired_by_name": 6, "free": 8, "closed_until": 0.0, "closed": 7, "rate": 1.5,
     }  # fmt: skip
     merged = merged_report([part(), part(**told)], job="j", workers=2).standing
     assert {name: getattr(merged, name) for name in told} == told
-    others = {"now", "totals", "process", "job", "over_budget", "limit", "unanswered"}
+    others = {"idle_since", "now", "totals", "process", "job", "over_budget", "limit", "unanswered"}
     not_of_partitions = {"start", "rests_until", "max_bandwidth"}
     assert {*told, *others, *not_of_partitions} == {*Standing.__struct_fields__}
+
+
+def test_crawlers_ask_for_uris_if_they_ask_one_of_the_partitions_that_have_some() -> None:
+    def idle_since(*parts: Any) -> float | None:
+        return merged_report([*parts], job="j", workers=2).standing.idle_since
+
+    waits: dict[str, Any] = {"counters": {"queued": 1}}
+    assert idle_since(part(**waits, idle_since=NOW - 9), part(**waits, idle_since=NOW - 5), part()) == NOW - 5
+    assert idle_since(part(**waits, idle_since=NOW - 9), part(**waits)) is None
+    assert idle_since(part()) is None
 
 
 def test_effects_are_added() -> None:

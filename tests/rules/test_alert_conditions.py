@@ -20,7 +20,7 @@ from budgetfrontier.rules.alert_conditions import (
     TrapSuspect,
     Unanswered,
 )
-from budgetfrontier.rules.run_history import CRAWL
+from budgetfrontier.rules.run_history import BUS_WORKER, CRAWL, SERVE
 from budgetfrontier.rules.verdict import Standing, verdict
 from budgetfrontier.settings.schema import CONDITIONS, AlertSettings
 
@@ -107,6 +107,9 @@ def test_a_process_that_does_nothing() -> None:
     idle = replace(RUNNING, last_commit=NOW - 300)
     assert held(settings, observed(process=idle, queues={"READY": 1})) == ["no_commit"]
     assert held(settings, observed(process=idle)) == []  # nothing is ready: it has nothing to ask for
+    for since, conditions in (NOW - 299, []), (NOW - 300, ["no_commit"]):  # it schedules, and never leases
+        unasked = replace(observed(queues={"INACTIVE": 1}).standing, idle_since=since)
+        assert held(settings, Observed(unasked, verdict(unasked), {})) == conditions
     eager = replace(QUIET, no_commit=5.0)
     assert held(eager, observed(process=replace(RUNNING, last_call=NOW - 29))) == []  # shown every ten seconds only
     seen = observed(process=replace(RUNNING, last_call=NOW - 30), queues={"SNOOZED": 1})
@@ -136,6 +139,12 @@ def test_a_lease_that_hangs() -> None:
     settings = replace(QUIET, hung_leases=1800.0)
     assert held(settings, observed(first_lease=NOW - 1800)) == ["hung_leases"]
     assert held(settings, observed(first_lease=NOW - 1799)) == []
+    killed = stopped(RunEnd.KILLED, 60)
+    assert held(settings, observed(first_lease=NOW - 1800, process=killed)) == []  # the next start takes it back
+    assert killed.last_stop is not None
+    for program, conditions in (SERVE, ["hung_leases"]), (BUS_WORKER, ["hung_leases"]), ("spider.py", []):
+        process = replace(killed, last_stop=replace(killed.last_stop, program=program))
+        assert held(settings, observed(first_lease=NOW - 1800, process=process)) == conditions
 
 
 def test_a_disk_with_little_room_begins_and_ends_with_a_margin() -> None:

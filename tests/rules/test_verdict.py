@@ -213,6 +213,12 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "3 queues are ready, but spider (process 7) has asked for no URI for 1h.",
         None,
     ),
+    "not_asked (it only schedules)": (
+        standing(queues=queues(inactive=3), more={"idle_since": NOW - 150, "rate": 0.0}),
+        "warn",
+        "3 queues are inactive, but spider (process 7) has asked for no URI for 2m30s.",
+        None,
+    ),
     "leased": (
         standing(
             queues=queues(in_process=2),
@@ -235,6 +241,34 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "All queues left are over their budget or limit, and retire on their turn: 12 queues; "
         "`adjust` a budget to revive them.",
         "budgetfrontier queues jobs/news --state INACTIVE",
+    ),
+    "over_budget (paused at its finish)": (
+        standing(
+            CrawlState.PAUSED,
+            queues(inactive=1),
+            queued=13,
+            pause_reason="finish",
+            process=stopped(RunEnd.EXIT),
+            more={"over_budget": True},
+        ),
+        "warn",
+        "The crawl is paused at its finish: 13 URIs wait in 1 queue. All queues left are over their budget or limit, "
+        "and retire on their turn: 1 queue; `adjust` a budget to revive them.",
+        "budgetfrontier queues jobs/news --state INACTIVE",
+    ),
+    "stopped (all left is over budget)": (
+        standing(queues=queues(inactive=1), queued=13, process=stopped(RunEnd.EXIT), more={"over_budget": True}),
+        "warn",
+        f"No process runs this crawl: spider (process 6) ended 1h ago{COMMIT} All queues left are over their budget "
+        "or limit, and retire on their turn: 1 queue; `adjust` a budget to revive them.",
+        "budgetfrontier queues jobs/news --state INACTIVE",
+    ),
+    "disk_full (there is no room)": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.DISK_FULL), more={"free": 2 << 20}),
+        "bad",
+        "No process runs this crawl: spider (process 6) stopped 1h ago, because the disk was full"
+        f"{COMMIT} Make room first: 2.0 MiB of its disk are free.",
+        "budgetfrontier crawl CONFIG --job jobs/news",
     ),
     "later": (
         standing(queues=queues(exhausted=3), future=5, more={"next_due": NOW + 2 * HOUR}),
@@ -771,6 +805,25 @@ def test_nothing_was_asked_for_if_nothing_was_committed_for_a_minute_or_three_co
     process = Process(alive=True, pid=7, program="x", last_call=NOW, last_commit=NOW - idle)
     given = standing(queues=queues(ready=1), process=process, more={"commit_interval": interval})
     assert verdict(given).slug == slug
+
+
+@pytest.mark.parametrize(
+    ("counts", "fields"),
+    [
+        ({"snoozed": 1}, {"over_budget": True}),
+        ({}, {"over_budget": False}),
+        ({}, {"over_budget": True, "future": 1}),
+    ],
+)
+def test_a_start_helps_a_crawl_at_its_finish_unless_all_that_waits_is_over_budget(
+    counts: dict[str, int], fields: dict[str, Any]
+) -> None:
+    future = fields.pop("future", 0)
+    found = standing(
+        CrawlState.PAUSED, queues(inactive=1, **counts), queued=3, pause_reason="finish", future=future,
+        process=stopped(RunEnd.EXIT), more=fields,
+    )  # fmt: skip
+    assert verdict(found).remedy == "budgetfrontier crawl CONFIG --job jobs/news"
 
 
 def test_young_leases_and_short_snoozes_are_a_running_crawl() -> None:

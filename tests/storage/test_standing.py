@@ -62,6 +62,35 @@ def test_the_rate_is_that_of_the_last_minute_of_this_run(tmp_path: Path) -> None
         assert standing(f, tmp_path, clock.time()).rate is None
 
 
+def test_since_when_nobody_has_asked_is_found_where_something_could_have_been_handed_out(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock) as f:
+        for minute in range(5):  # it schedules, and never leases
+            f.schedule_many(pages("ABC", minute + 1))
+            found = standing(f, tmp_path, clock.time())
+            assert found.idle_since == (START + 60 if minute else START)  # of the first minute one row is stored
+            clock.advance(60)
+        f.finish(f.lease(1)[0])
+        assert standing(f, tmp_path, clock.time()).idle_since == clock.time()
+        clock.advance(60)
+        (lease,) = f.lease(1)
+        assert standing(f, tmp_path, clock.time()).idle_since is None
+        clock.advance(60)
+        f.finish(lease)
+        f.pause()
+        clock.advance(600)
+        f.resume()
+        assert standing(f, tmp_path, clock.time()).idle_since == clock.time()  # it has had no time to ask
+        clock.advance(600)
+        while leases := f.lease(10):
+            f.finish_many(leases)
+            clock.advance(60)
+        assert standing(f, tmp_path, clock.time()).idle_since is None
+        clock.advance(600)
+        f.schedule("https://d.test/")
+        assert standing(f, tmp_path, clock.time()).idle_since == clock.time()
+
+
 def test_who_paused_is_the_one_who_gave_the_last_pause(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with on_disk(tmp_path, clock) as f:
@@ -117,6 +146,18 @@ def test_inactive_queues_are_over_budget_by_the_settings_in_force(
         found = standing(f, tmp_path)
         assert found.totals.queues["INACTIVE"] == 2
         assert found.over_budget is over
+
+
+def test_a_queue_that_an_undo_puts_over_its_budget_is_so_at_the_finish_too(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=1, pause_at_finish=True) as f:
+        f.schedule_many(pages("A", 9))
+        f.finish(f.lease(1)[0])
+        f.finish(f.lease(1)[0])
+        assert f.summary().pause_reason == "finish"
+        f.adjust(match="queue:a.test", queue_total_budget=50)
+        f.undo(f.audit()[0].id)
+        found = standing(f, tmp_path)
+        assert (found.totals.pause_reason, found.totals.queues["INACTIVE"], found.over_budget) == ("finish", 1, True)
 
 
 def test_it_looks_at_a_bounded_number_of_queues_and_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

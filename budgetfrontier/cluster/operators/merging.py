@@ -46,7 +46,7 @@ _ADDED: Final = (
     "retired_by_name",
 )
 _FIRST: Final = ("failure", "group", "hold")
-_EARLIEST: Final = ("next_wake", "next_due")
+_EARLIEST: Final = ("next_wake", "next_due", "free")
 """The parts of a standing that are added, or that are taken from the first partition that tells something."""
 
 
@@ -125,6 +125,7 @@ def merged_standing(
         job=job,
         steered_by=steered.steered_by,
         steered_at=steered.steered_at,
+        idle_since=_last_idle(standings),
         first_lease=oldest.first_lease,
         first_url=oldest.first_url,
         closed_until=min(of_each("closed_until"), default=0.0),
@@ -134,6 +135,13 @@ def merged_standing(
         unanswered=unanswered,
         **values,
     )
+
+
+def _last_idle(standings: Sequence[Standing]) -> float | None:
+    """Return since when none of the partitions that have URIs was asked for one; None if it is not known."""
+    asked = [one.idle_since for one in standings if one.totals.queued]
+    known = [when for when in asked if when is not None]
+    return max(known) if known and len(known) == len(asked) else None
 
 
 def _sums(found: Sequence[Any]) -> Any:

@@ -423,6 +423,31 @@ def test_all_that_is_left_is_over_budget_and_retires_again(job: Path, cli: Cli) 
         assert f.verdict().slug == "over_budget"
 
 
+def test_a_process_that_only_schedules_has_asked_for_nothing(job: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - 300)
+    with Frontier.open(job / "frontier", clock=clock, program="planted") as f:
+        for host in "abcde":
+            f.schedule_many(pages(host))
+            f.commit()
+            clock.advance(60)
+        slug, sentence, _ = told(cli, job)
+        assert slug == "not_asked" and sentence.startswith("5 queues are inactive, but planted (process ")
+
+
+def test_the_leases_of_a_killed_process_are_out_no_more(job: Path, cli: Cli) -> None:
+    f = opened(job)
+    f.schedule_many(pages("a"))
+    (lease,) = f.lease(1)
+    f.commit()
+    assert "for 5m more at the most" in cli("explain", job, lease.uri.url).out
+    crash(f)
+    gone = "a process that is gone: the next start takes back what it had leased."
+    found = cli("explain", job, lease.uri.url).out
+    assert f"It was being crawled, by {gone}" in found and "at the most" not in found
+    found = cli("explain", job, "a.test").out
+    assert f"a.test is IN_PROCESS: URIs out: 1, with {gone}" in found and "finished." not in found
+
+
 # -- the history
 
 
