@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.cluster.operators.merging import (
+    CrawlFacts,
     limits_left,
     merged_adjustments,
     merged_audit,
@@ -42,14 +43,14 @@ def part(state: CrawlState = CrawlState.RUNNING, *, counters: dict[str, int] | N
 
 
 def verdict(*parts: Report, state: CrawlState | None = None) -> str:
-    return merged_report(parts, job="kafka://b/test", workers=2, state=state).verdict.text
+    return merged_report(parts, CrawlFacts("kafka://b/test", 2, state=state)).verdict.text
 
 
 def test_reports_are_added() -> None:
     merged = merged_report(
         [part(counters={"queued": 3, "succeeded": 1}), part(CrawlState.FINISHED, counters={"succeeded": 5})],
-        job="kafka://b/test", workers=2,
-    )  # fmt: skip
+        CrawlFacts("kafka://b/test", workers=2),
+    )
     assert (merged.totals.queued, merged.totals.succeeded, merged.state) == (3, 6, CrawlState.RUNNING)
     assert merged.standing.process.program == "2 workers"
     assert merged.standing.job == "kafka://b/test"
@@ -57,14 +58,14 @@ def test_reports_are_added() -> None:
 
 def test_ages_are_those_of_now_and_not_of_the_newest_summary() -> None:
     for now, ago in ((NOW + 130, "2m10s ago"), (0.0, "just now")):
-        merged = merged_report([part(), part()], job="kafka://b/test", workers=0, now=now)
+        merged = merged_report([part(), part()], CrawlFacts("kafka://b/test", 0, now=now))
         assert merged.generated == max(now, NOW)
         assert process_line(merged.standing) == f"0 workers, last commit {ago}"
 
 
 def test_the_state_is_unknown_while_a_partition_does_not_answer() -> None:
     for state in CrawlState:
-        merged = merged_report([part(state)], job="kafka://b/test", workers=1, unanswered="partition 1 of 2 is away")
+        merged = merged_report([part(state)], CrawlFacts("kafka://b/test", 1, unanswered="partition 1 of 2 is away"))
         stays = state is CrawlState.TERMINATED
         assert merged.state is merged.totals.state is (state if stays else CrawlState.UNKNOWN)
         assert merged.verdict.slug == "missing_partitions"
@@ -100,7 +101,7 @@ def test_each_part_of_a_standing_is_merged() -> None:
         "failure": "timeout", "next_due": 7.0, "held": 4, "held_future": 5, "hold": "g is over its budget",
         "retired_by_name": 6, "free": 8, "closed_until": 0.0, "closed": 7, "rate": 1.5,
     }  # fmt: skip
-    merged = merged_report([part(), part(**told)], job="j", workers=2).standing
+    merged = merged_report([part(), part(**told)], CrawlFacts("j", 2)).standing
     assert {name: getattr(merged, name) for name in told} == told
     others = {"idle_since", "now", "totals", "process", "job", "over_budget", "limit", "unanswered"}
     not_of_partitions = {"start", "rests_until", "max_bandwidth"}
@@ -109,7 +110,7 @@ def test_each_part_of_a_standing_is_merged() -> None:
 
 def test_crawlers_ask_for_uris_if_they_ask_one_of_the_partitions_that_have_some() -> None:
     def idle_since(*parts: Any) -> float | None:
-        return merged_report([*parts], job="j", workers=2).standing.idle_since
+        return merged_report([*parts], CrawlFacts("j", 2)).standing.idle_since
 
     waits: dict[str, Any] = {"counters": {"queued": 1}}
     assert idle_since(part(**waits, idle_since=NOW - 9), part(**waits, idle_since=NOW - 5), part()) == NOW - 5

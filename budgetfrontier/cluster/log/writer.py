@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
@@ -73,37 +74,35 @@ class Writer:
     def _main(self) -> None:
         try:
             producer = self._bus.producer(self._stream)
-            while self._append(producer):
-                pass
+            while batch := self._next():
+                self._append(producer, batch)
             producer.close()
         except BusError as e:
             self._error = e
         self._has_ended = True
         self._refuse()
 
-    def _refuse(self) -> None:
-        """Answer the entries left in the queue: they are not appended."""
-        error = self._error or FrontierClosed("this worker is being stopped")
-        with suppress(Empty):
-            while True:
-                self._tell([self._queue.get_nowait()], error)
-
-    def _append(self, producer: Producer) -> bool:
-        """Append waiting entries; return False at the end."""
-        items = [self._queue.get()]
+    def _next(self) -> list[_QueuedEntry]:
+        """Return the entries that wait, at least one; none at the end."""
+        taken = [self._queue.get()]
         while not self._queue.empty():
-            items.append(self._queue.get())
+            taken.append(self._queue.get())
+        if None in taken:
+            self._queue.put(None)  # for the next time
+        return [entry for entry in taken if entry is not None]
+
+    def _append(self, producer: Producer, batch: list[_QueuedEntry]) -> None:
+        error: BusError | None = None
         try:
-            for item in items:
-                if item is not None:
-                    self._patiently(_sending(producer, item))
-            self._patiently(lambda: producer.flush(PATIENCE))
+            for entry in batch:
+                self._patiently(partial(producer.send, entry.data, partition=entry.partition))
+            self._patiently(partial(producer.flush, PATIENCE))
+            self.confirmed = batch[-1].ticket
         except BusError as e:
-            self._error = e
+            self._error = error = e
             raise
         finally:
-            self._tell(items)
-        return None not in items
+            _answer(batch, error)
 
     def _patiently(self, action: Callable[[], None]) -> None:
         """Repeat an action while the broker is away. Raises BusError if it refuses, and at the end."""
@@ -123,14 +122,15 @@ class Writer:
         if since is not None:
             log.info("Kafka answers again after %.0f s", monotonic() - since + PATIENCE, extra={"event": "broker_back"})
 
-    def _tell(self, items: list[_QueuedEntry | None], error: BaseException | None = None) -> None:
-        error = error or self._error
-        for item in items:
-            if item is not None:
-                self.confirmed = item.ticket if error is None else self.confirmed
-                if item.done is not None:
-                    item.done(None, error)
+    def _refuse(self) -> None:
+        """Answer the entries left in the queue: they are not appended."""
+        with suppress(Empty):
+            while True:
+                left = self._queue.get_nowait()
+                _answer([] if left is None else [left], self._error or FrontierClosed("this worker is being stopped"))
 
 
-def _sending(producer: Producer, item: _QueuedEntry) -> Callable[[], None]:
-    return lambda: producer.send(item.data, partition=item.partition)
+def _answer(entries: Iterable[_QueuedEntry], error: BaseException | None) -> None:
+    for entry in entries:
+        if entry.done is not None:
+            entry.done(None, error)

@@ -14,6 +14,7 @@ from budgetfrontier.cluster.directory.summaries import PartitionSummary, Reporte
 from budgetfrontier.cluster.operators import explaining, merging, queue_finding, steering_plan
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners, refused
 from budgetfrontier.cluster.operators.inspection import MOST_BYTES, MOST_LISTED, MOST_ROWS, QueueRow, RowPage
+from budgetfrontier.cluster.operators.merging import CrawlFacts
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow, partition_rows
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
@@ -115,9 +116,7 @@ class ClusterOperator:
         workers, unanswered = len({one.owner for one in found if one.partition not in lost}), self._unanswered(lost)
         state, limit = (None, None) if unanswered else (crawl_state(found), limit_reached(found))
         now = self.owners.now() if self.owners.ages else 0.0  # reports in summaries are as of then
-        return merging.merged_report(
-            reports, job=self.job, workers=workers, state=state, limit=limit, unanswered=unanswered, now=now
-        )
+        return merging.merged_report(reports, CrawlFacts(self.job, workers, state, limit, unanswered, now))
 
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated in any partition: then it is in all, once they have read that."""

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -50,59 +50,47 @@ _EARLIEST: Final = ("next_wake", "next_due", "free")
 """The parts of a standing that are added, or that are taken from the first partition that tells something."""
 
 
-def merged_report(
-    reports: Sequence[Report],
-    *,
-    job: str,
-    workers: int,
-    state: CrawlState | None = None,
-    limit: str | None = None,
-    unanswered: str = "",
-    now: float = 0.0,
-) -> Report:
+class CrawlFacts(NamedTuple):
+    """The facts about a crawl that the reports of its partitions have not."""
+
+    job: str
+    """The word that stands for it in commands."""
+    workers: int
+    state: CrawlState | None = None
+    """Its state, if that is known better than from the totals."""
+    limit: str | None = None
+    """The setting whose total is used up."""
+    unanswered: str = ""
+    """The sentence on partitions without a report."""
+    now: float = 0.0
+    """The time as of which ages are said, if reports are older."""
+
+
+def merged_report(reports: Sequence[Report], facts: CrawlFacts) -> Report:
     """Return the reports of partitions, without their queues, as that of one crawl.
 
-    `job` stands for it in commands; `state` is its state if that is known better than from the totals, and `limit` the
-    setting whose total is used up. `unanswered` is the sentence on partitions without a report: the state is then
-    UNKNOWN, unless the others are TERMINATED. It is a report of `now`, as of which ages are said, if reports are older.
+    While partitions are without a report, its state is UNKNOWN, unless the others are TERMINATED.
     """
     totals = merged_summary([one.totals for one in reports])
-    if unanswered and totals.state is not CrawlState.TERMINATED:
+    if facts.unanswered and totals.state is not CrawlState.TERMINATED:
         totals.state = CrawlState.UNKNOWN
-    elif state is not None:
-        totals.state = state
-    if limit is not None and totals.pause_reason is None and state in (CrawlState.PAUSED, CrawlState.PAUSING):
+    elif facts.state is not None:
+        totals.state = facts.state
+    if facts.limit and totals.pause_reason is None and facts.state in (CrawlState.PAUSED, CrawlState.PAUSING):
         totals.pause_reason = LIMIT
     return Report(
         crawl=reports[0].crawl,
-        generated=max(now, *(one.generated for one in reports)),
+        generated=max(facts.now, *(one.generated for one in reports)),
         state=totals.state,
         pause_reason=totals.pause_reason,
         totals=totals,
         queues=[],
-        standing=merged_standing(
-            [one.standing for one in reports],
-            totals,
-            job=job,
-            workers=workers,
-            limit=limit,
-            unanswered=unanswered,
-            now=now,
-        ),
+        standing=_merged_standing([one.standing for one in reports], totals, facts),
         removed=sum(one.removed for one in reports),
     )
 
 
-def merged_standing(
-    standings: Sequence[Standing],
-    totals: Summary,
-    *,
-    job: str,
-    workers: int,
-    limit: str | None = None,
-    unanswered: str = "",
-    now: float = 0.0,
-) -> Standing:
+def _merged_standing(standings: Sequence[Standing], totals: Summary, facts: CrawlFacts) -> Standing:
     """Return the standing of a crawl, for its verdict, from those of partitions."""
     steered = max(standings, key=lambda one: one.steered_at or 0.0)
     oldest = min(standings, key=lambda one: _or_inf(one.first_lease))
@@ -118,11 +106,11 @@ def merged_standing(
         **{name: _earliest(of_each(name)) for name in _EARLIEST},
     }
     return Standing(
-        now=max(now, *of_each("now")),
+        now=max(facts.now, *of_each("now")),
         commit_interval=max(of_each("commit_interval")),
         totals=totals,
-        process=_process([one.process for one in standings], workers),
-        job=job,
+        process=_process([one.process for one in standings], facts.workers),
+        job=facts.job,
         steered_by=steered.steered_by,
         steered_at=steered.steered_at,
         idle_since=_last_idle(standings),
@@ -131,8 +119,8 @@ def merged_standing(
         closed_until=min(of_each("closed_until"), default=0.0),
         over_budget=bool(inactive) and all(one.over_budget for one in inactive),
         rate=sum(rates) if rates else None,
-        limit=limit,
-        unanswered=unanswered,
+        limit=facts.limit,
+        unanswered=facts.unanswered,
         **values,
     )
 

@@ -47,12 +47,11 @@ def unpack(file: Path, folder: Path) -> None:
                     os.fsync(target.fileno())
             while unpacked.read(1 << 20):  # to its end, where the checksum is
                 pass
-    except OSError as e:
-        if e.errno in NO_ROOM:
+    except (OSError, tarfile.TarError, zlib.error, EOFError) as e:
+        code = e.errno if isinstance(e, OSError) else None
+        if code in NO_ROOM:
             raise disk_full(folder) from e
-        if isinstance(e, tarfile.TarError | zlib.error) or e.errno is None:  # of gzip: no error of the system
+        if code is None:  # an error of gzip has none
             raise DamagedSnapshot(f"{file.name} is damaged: {e}") from e
         raise
-    except (tarfile.TarError, zlib.error, EOFError) as e:
-        raise DamagedSnapshot(f"{file.name} is damaged: {e}") from e
     sync_folder(folder)
