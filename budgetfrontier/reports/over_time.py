@@ -36,6 +36,7 @@ LATELY = {600.0: 0, 120.0: 20}
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
 _WHOLE = 0.9  # the part of a time from which on rates count as those of all of it
+_NEW_FRONTIER = 1 << 18  # bytes of the files of a frontier without URIs, about
 _FAR = 10 * 365 * DAY  # when a disk is full after so long, no sentence says so
 SPAN_WORDS = {"10m": "10 minutes", "1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
 SPANS = {"10m": 600.0, "1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
@@ -91,7 +92,7 @@ class Curves(NamedTuple):
     def partly(self) -> str:
         """The sentence on how much of that time is known, if not all of it; "" if nothing is, as no rates are shown."""
         told = self.known and rates_known(self.happened, SPANS[self.span])
-        return f"{told[:1].upper()}{told[1:]}." if told else ""
+        return f"{_capital(told)}." if told else ""
 
 
 def curves_of(series: Series, now: float, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:
@@ -265,17 +266,22 @@ def forecast_rows(
 
 
 def compared(found: Sequence[forecasts.Forecast]) -> list[forecasts.Forecast]:
-    """Return the same forecasts, with the one marked that would end the crawl first."""
-    first = forecasts.binding(found)
+    """Return the same forecasts, with the one marked that would end the crawl first, or with the disk that is full."""
+    first = forecasts.full_now(found) or forecasts.binding(found)
     return [msgspec.structs.replace(one, first=one is first) for one in found]
 
 
 def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR, *, standstill: str = "") -> str:
     """Return what ends the crawl first, when, and how sure that is, at the rates of `length`, in sentences.
 
-    The last one says when a disk is full, if that is before the end, or no end is known. `standstill` is why nothing
-    ends at present: then its end has no time yet.
+    The last one says when a disk is full, if that is before the end, or no end is known; of one that is full already,
+    the first says so. `standstill` is why nothing ends at present: then its end has no time yet.
     """
+    full = forecasts.full_now(found)
+    if full is not None:
+        standstill = f"the {full.bound} is full: {full.why}"
+        if (first := forecasts.binding(found)) is None or not first.seconds:
+            return f"{_capital(standstill)}. {_end_sentence(found, length, '')}"
     return f"{_end_sentence(found, length, standstill)}{_full_sentence(found)}"
 
 
@@ -300,7 +306,7 @@ def _end_sentence(found: Sequence[forecasts.Forecast], length: float, standstill
         return f"{begin}: {found[0].why}."
     if not first.seconds:
         return (
-            f"{first.why.capitalize()}."
+            f"{_capital(first.why)}."
             if first.bound == "rate"
             else f"The crawl is at its end: {first.bound}, {first.why}."
         )
@@ -311,8 +317,12 @@ def _end_sentence(found: Sequence[forecasts.Forecast], length: float, standstill
     more = " Budgets and politeness are not known yet." if unscanned else ""
     more += " Not all hours in which crawl windows are closed are counted." if closed else ""
     if standstill:
-        return f"{standstill.capitalize()}. Once it goes on as it last ran, it ends after {when} {how}.{more}"
+        return f"{_capital(standstill)}. Once it goes on as it last ran, it ends after {when} {how}.{more}"
     return f"While it runs as it does now, as seen in the last {last}, the crawl ends in {when} {how}.{more}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def held(view: View, now: float | None = None) -> forecasts.Held:
@@ -353,7 +363,7 @@ def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit
     """Return the rest of each limit of the crawl of the frontier at `path`, and of its disks. O(files of the job).
 
     The time since the last commit counts if a process runs, unless the crawl is paused. A disk fills by what the
-    crawl's files on it have so far for each URI scheduled, and for each fetch.
+    crawl's files on it have so far for each URI scheduled, beyond those of a new frontier, and for each fetch.
     """
     of_crawl, adjustments = view.settings()
     settings, totals, found = of_crawl.limits, view.summary(), of_windows(of_crawl, adjustments)
@@ -371,6 +381,7 @@ def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit
         found["max_bytes"] = forecasts.Limit(settings.max_bytes - size, ("bytes",), forecasts.BYTES)
     fetched = sum(totals[name] for name in FIGURES["fetched"])
     for disk in filled_disks(path):
-        each = disk.frontier / max(totals.scheduled, 1), disk.outputs / max(fetched, 1)
+        grown = max(disk.frontier - _NEW_FRONTIER, 0)
+        each = grown / max(totals.scheduled, 1), disk.outputs / max(fetched, 1)
         found[disk.name] = forecasts.Limit(disk.free, ("discovered", "fetched"), forecasts.BYTES, each)
     return found

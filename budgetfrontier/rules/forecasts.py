@@ -42,7 +42,7 @@ class Forecast(msgspec.Struct, frozen=True):
     """One of exact, likely, rough, at least and unknown; "over" for a crawl that was terminated."""
     why: str
     first: bool = False
-    """Whether it is the bound that would end the crawl first, once they are compared."""
+    """Whether it is the bound that would end the crawl first, or a disk that is full now, once they are compared."""
 
 
 class Held(NamedTuple):
@@ -70,7 +70,7 @@ class Limit(NamedTuple):
     """The figures that use it up; none for seconds of running."""
     unit: str = ""
     each: tuple[float, ...] = ()
-    """The part of it that one of each figure uses; () if that is 1."""
+    """The part of it that one of each figure uses; () if that is 1, and zeros alone if it is not known yet."""
 
 
 Terms = tuple[float, bool, float, bool | None]
@@ -262,9 +262,13 @@ def forecasts(
             yield Forecast(name, None, None, None, "unknown", "only `budgetfrontier crawl` counts what is used of it")
         elif figures:
             shown = format_size(max(left, 0.0)) if unit == BYTES else f"{max(left, 0.0):,.0f} {unit}"
+            if left > 0 and each and not any(each):
+                why = f"{shown} left; how fast the crawl's files grow is not known yet"
+                yield Forecast(name, None, None, None, "unknown", why)
+                continue
             rate = _together(rates, figures, each)
             one = _used_up(name, left, rate, last, f"{shown} left", sizes=unit == BYTES)
-            averaged = each and one.seconds is not None
+            averaged = each and one.seconds
             yield msgspec.structs.replace(one, sure="rough") if averaged else one
         else:
             left = max(left, 0.0)
@@ -292,6 +296,11 @@ def first_full(found: Sequence[Forecast]) -> Forecast | None:
     """Return the forecast of the disk that is full first; None if none fills up, or that is not known."""
     disks = (forecast for forecast in found if forecast.bound.startswith(DISK) and forecast.seconds is not None)
     return min(disks, key=_seconds, default=None)
+
+
+def full_now(found: Sequence[Forecast]) -> Forecast | None:
+    """Return the forecast of the first disk that is full already; None if none is."""
+    return next((one for one in found if one.bound.startswith(DISK) and one.seconds == 0), None)
 
 
 def _seconds(forecast: Forecast) -> float:

@@ -15,6 +15,7 @@ from budgetfrontier.rules.forecasts import (
     binding,
     first_full,
     forecasts,
+    full_now,
     latest_of,
     least_delay,
 )
@@ -163,6 +164,17 @@ def test_a_disk_fills_by_what_each_figure_uses_and_ends_nothing() -> None:
     assert binding([found["disk"]]) is None
     assert first_full([*found.values()]) is found["disk"]
     assert first_full([*by_bound(an_hour(), 5, max_uris=Limit(5, ("succeeded",), "URIs")).values()]) is None
+
+
+def test_a_file_that_was_just_created_is_no_rate_and_a_full_disk_needs_none() -> None:
+    found = by_bound(an_hour(), 5, disk=Limit(1 << 30, ("discovered", "fetched"), BYTES, (0.0, 0.0)))["disk"]
+    assert (found.seconds, found.sure) == (None, "unknown")
+    assert found.why == "1.0 GiB left; how fast the crawl's files grow is not known yet"
+    assert full_now([found]) is None
+    full = by_bound(an_hour(), 5, disk=Limit(0, ("discovered", "fetched"), BYTES, (0.0, 0.0)))
+    assert full_now([*full.values()]) is full["disk"]
+    assert full["disk"].sure == "exact"
+    assert binding([full["rate"], full["disk"]]) is full["rate"]
 
 
 def test_what_queues_hold_may_not_be_known_yet() -> None:

@@ -194,13 +194,33 @@ def test_a_disk_that_is_full_before_the_end_is_named_with_it(
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage._replace(free=free))
     rows, _ = rows_of(cli, job, "--kind", "forecast")
     (disk,) = (row for row in rows if row["bound"].startswith("disk"))
-    frontier, logs = ((job / name).stat().st_blocks * 512 for name in ("frontier/data.mdb", "logs/crawl.log"))
-    hourly = frontier / (4 * MINUTES) * 240 + logs / (3 * MINUTES) * 180
+    frontier, logs = (
+        sum(file.stat().st_blocks * 512 for file in (job / name).iterdir() if file.is_file())
+        for name in ("frontier", "logs")
+    )
+    hourly = (frontier - 2**18) / (4 * MINUTES) * 240 + logs / (3 * MINUTES) * 180
     assert disk["seconds"] == pytest.approx(free / hourly * 3600, rel=0.1)
     assert not disk["first"], "there may be room again"
     assert "At that pace the disk is full after " in cli("report", job, "--kind", "forecast").out
+    free = 0
+    told = cli("report", job, "--kind", "forecast").out
+    assert told.startswith("The disk is full: 0 B left. ") and "At that pace" not in told
+    assert re.search(r"disk .* yes\n", told) and len(re.findall(" yes\n", told)) == 1
+    assert "The disk is full: 0 B left. " in cli("report", job, "--format", "html").out
     free = 10**15
     assert "the disk is full" not in cli("report", job, "--kind", "forecast").out, "in more than ten years"
+
+
+def test_the_file_of_a_new_frontier_is_no_growth(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - 600)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        for host in "AB":
+            f.schedule_many(pages(host, 1))
+            f.commit()
+            clock.advance(120)
+    assert "At that pace" not in cli("report", tmp_path, "--kind", "forecast").out
+    found = {row["bound"]: row for row in rows_of(cli, tmp_path, "--kind", "forecast")[0]}["disk"]
+    assert found["sure"] == "unknown" and found["why"].endswith("how fast the crawl's files grow is not known yet")
 
 
 def test_a_new_frontier_says_what_is_not_known(tmp_path: Path, cli: Cli) -> None:

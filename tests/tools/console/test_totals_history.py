@@ -12,7 +12,7 @@ import pytest
 
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.reports.over_time import between, forecast_rows, forecast_sentence
+from budgetfrontier.reports.over_time import between, compared, forecast_rows, forecast_sentence
 from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.tools.console.app import Console
 from tests.support import make_settings, memory, pages
@@ -121,6 +121,27 @@ def test_the_forecast_of_a_crawl_that_does_not_run_has_no_time_of_its_end(tmp_pa
     for shown in visit(tmp_path, act):
         assert f"{why}. Once it goes on as it last ran, it ends after " in shown
         assert "While it runs" not in shown and 'class="ends"' not in shown
+
+
+@pytest.mark.parametrize(
+    ("rate", "sentence"),
+    [
+        (
+            Forecast("rate", 90.0, None, None, "rough", "9 wait"),
+            "The disk is full: 0 B left. Once it goes on as it last ran, it ends after 1m30s (rough), by rate: 9 wait.",
+        ),
+        (Forecast("rate", 0.0, 0.0, 0.0, "exact", "nothing waits"), "The disk is full: 0 B left. Nothing waits."),
+        (
+            Forecast("rate", None, None, None, "unknown", "9 wait"),
+            "The disk is full: 0 B left. When the crawl ends is not known: 9 wait.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("standstill", ["", "no process runs the crawl"])
+def test_a_full_disk_comes_before_all_other_bounds(rate: Forecast, sentence: str, standstill: str) -> None:
+    found = [rate, Forecast("disk", 0.0, 0.0, 0.0, "exact", "0 B left")]
+    assert forecast_sentence(found, standstill=standstill) == sentence
+    assert [one.bound for one in compared(found) if one.first] == ["disk"]
 
 
 def test_an_end_that_is_not_known_is_not_said_to_be_out_of_sight() -> None:

@@ -12,7 +12,7 @@ from budgetfrontier.reports.format import counted, figure, percent
 from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, compared, forecast_sentence
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
-from budgetfrontier.rules.forecasts import Forecast, binding
+from budgetfrontier.rules.forecasts import Forecast, binding, full_now
 from budgetfrontier.rules.rates import lasts
 from budgetfrontier.rules.verdict import Verdict, standstill, verdict
 from budgetfrontier.storage.disks import free_bytes
@@ -183,10 +183,10 @@ def _pace(drawn: Curves, name: str) -> str:
 def foreseen(found: Sequence[Forecast], still: str) -> dict[str, Any]:
     """Return the values of the forecast: its sentence, the bound that ends the crawl first, and each bound.
 
-    A crawl of which nothing ends at present, for the reason `still`, has no time of its end.
+    A crawl of which nothing ends at present, for the reason `still` or a full disk, has no time of its end.
     """
-    first = binding(found)
-    ends = first if first is not None and first.seconds and not still else None  # else it is not in the future
+    first, stands = binding(found), still or full_now(found)
+    ends = first if first is not None and first.seconds and not stands else None  # else it is not in the future
     return {
         "forecast": forecast_sentence(found, standstill=still),
         "binding": ends,
