@@ -298,10 +298,11 @@ def _dead_letters(limit: int | None, samples: Sequence[CrawlSample], *, raised: 
     if limit is None or not samples:
         return None
     since = [one for one in samples if samples[-1].time - one.time <= HOUR]
-    new = samples[-1].dead - min(one.dead for one in since)  # those replayed or dropped meanwhile are none now
+    least = min(since, key=lambda one: (one.dead, -one.time))  # those replayed or dropped meanwhile are none now
+    new = samples[-1].dead - least.dead
     if new < limit * (_LESS if raised else 1):
         return None
-    took = say_duration(max(samples[-1].time - since[0].time, 1.0))
+    took = say_duration(max(samples[-1].time - least.time, 1.0))
     return _FoundCondition("warn", f"{counted(new, 'URI has', 'URIs have')} become dead letters within {took}.")
 
 

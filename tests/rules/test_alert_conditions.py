@@ -179,6 +179,14 @@ def test_dead_letters_that_surge() -> None:
     assert held(settings, observed(dead=300), at(-3601, dead=200), at(-3540, dead=250)) == [], "not within an hour"
 
 
+def test_dead_letters_came_since_the_last_look_at_which_there_were_none_of_them() -> None:
+    """A crawl of five minutes had none before it, whatever the hour before it."""
+    seen = observed(dead=300)
+    samples = [at(-3600), at(-300), at(-60, dead=200), alert_conditions.sample(seen)]
+    [one] = alert_conditions.look(replace(QUIET, dead_letters=100), {}, samples, seen)[0].values()
+    assert one.text == "300 URIs have become dead letters within 5m."
+
+
 def test_a_queue_that_takes_the_most() -> None:
     settings = replace(QUIET, queue_share=0.5)
     assert held(settings, observed(top=TopSpender("a.test", 0.5, 1000))) == ["queue_share"]

@@ -6,6 +6,7 @@ import asyncio
 import re
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,18 @@ def test_rates_of_a_part_of_the_time_are_said_to_be_of_that_part(tmp_path: Path,
     _, text = get(tmp_path, "/?span=1h")
     assert ("an hour, in the 20m that it ran in the last hour" in text) is partly
     assert ("an hour, in the last hour" in text) is not partly
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_rate_of_the_overview_says_of_which_time_it_is(tmp_path: Path, is_open: bool) -> None:
+    an_hour(tmp_path, make_settings(), minutes=20)
+    now = ManualClock(time.time())
+    with ExitStack() as stack:
+        if is_open:
+            stack.enter_context(Frontier.open(tmp_path / "frontier", clock=now, program="budgetfrontier crawl"))
+        shown = " ".join(re.sub(r"<[^>]*>", " ", get(tmp_path, "/?span=1h")[1]).split())
+    assert ("rate 0.0 /s now, without a process; " in shown) is not is_open
+    assert (re.search(r"rate (-|0\.0 /s) in the last minute; ", shown) is not None) is is_open
 
 
 def test_budgets_as_of_a_scan_before_a_change_of_settings_are_not_forecast(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from budgetfrontier.rules.verdict import last_commit, verdict
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.pages.overview import judgement
+from budgetfrontier.tools.console.pages.overview import judgement, rate_of
 from budgetfrontier.tools.console.sampling import read, with_fetched
 
 
@@ -35,10 +35,9 @@ def _row(job: ConsoleJob) -> dict[str, Any]:
     except (FrontierError, OSError) as error:
         return row | {"error": str(error)}
     found = verdict(stands)
-    all_rates = with_fetched(job.samples.rates(), stands.rate) if running.alive else []
-    rates = [rate.now for rate in all_rates if rate.name == "fetched"]
+    rate = rate_of(with_fetched(job.samples.rates(), stands.rate)) if running.alive else None
     return row | judgement(found, wrong_now(job.path, sample.totals, None), job.base) | {
-        "error": "", "crawl": job.crawl, "totals": sample.totals, "rate": rates[0] if rates else None,
+        "error": "", "crawl": job.crawl, "totals": sample.totals, "rate": rate,
         "curve": curves.figures[0].points, "span": curves.span, "committed": last_commit(stands),
         "alive": running.alive,
     }  # fmt: skip

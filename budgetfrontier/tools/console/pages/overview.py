@@ -26,6 +26,8 @@ from budgetfrontier.tools.console.sampling import RatePerSecond, read, with_fetc
 
 TOP = 8
 """Queues in each ranking."""
+LAST_MINUTE = "in the last minute"
+"""The time of a rate that is as of now."""
 _MANY_ERRORS, _MOST_ERRORS = 0.05, 0.25  # shares of attempts from which errors are shown as a warning, and as bad
 
 
@@ -91,7 +93,10 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "totals": sample.totals,
             "process": running,
             "big": big_figures(
-                sample.totals, drawn, with_fetched(job.samples.rates(), stands.rate) if running.alive else []
+                sample.totals,
+                drawn,
+                rate_of(with_fetched(job.samples.rates(), stands.rate)) if running.alive else 0.0,
+                LAST_MINUTE if running.alive else "now, without a process",
             ),
             "tiles": [*tiles(sample.totals), *_storage(job, bloom)],
             "curves": drawn,
@@ -141,8 +146,13 @@ def judgement(judged: Verdict, problems: Sequence[PresentProblem], base: str) ->
     }
 
 
-def big_figures(totals: Summary, drawn: Curves, rates: Sequence[RatePerSecond]) -> list[BigFigure]:
-    """Return the four figures that matter: what is queued, the rate, the spend, and the errors."""
+def rate_of(rates: Sequence[RatePerSecond], name: str = "fetched") -> float | None:
+    """Return the rate of a figure; None if it is not known."""
+    return next((one.now for one in rates if one.name == name), None)
+
+
+def big_figures(totals: Summary, drawn: Curves, rate: float | None, when: str) -> list[BigFigure]:
+    """Return the four figures that matter: what is queued, the rate and `when` it was so, the spend, and the errors."""
     by_name = {curve.name: curve for curve in drawn.figures}
     queues = sum(totals.queues.values())
     fetched, spent = by_name["fetched"], by_name["spent"]
@@ -152,13 +162,14 @@ def big_figures(totals: Summary, drawn: Curves, rates: Sequence[RatePerSecond]) 
     ]
     tried = totals.succeeded + totals.failed + totals.retried + totals.given_up
     share = (totals.failed + totals.given_up) / tried if tried else 0.0
-    rate = next((one.now for one in rates if one.name == "fetched"), 0.0)
+    shown = "-" if rate is None else f"{rate:,.1f}"
+    pace = "; ".join(filter(None, (when, _pace(drawn, "fetched"))))
     out = f", {totals.in_process:,} out" if totals.in_process else ""
     level = "bad" if share >= _MOST_ERRORS else "warn" if share >= _MANY_ERRORS else "good"
     failed = f"{totals.failed:,} failed, {counted(totals.dead, 'dead letter')}"
     return [
         BigFigure("queued", f"{totals.queued:,}", "", f"in {counted(queues, 'queue')}{out}", "/queues", drawn.queued),
-        BigFigure("rate", f"{rate:,.1f}", "/s", _pace(drawn, "fetched"), "/rates", fetched.points),
+        BigFigure("rate", shown, "" if rate is None else "/s", pace, "/rates", fetched.points),
         BigFigure(
             "spent", f"{totals.expenditure:,}", "", _pace(drawn, "spent"), "/queues?sort=expenditure", spent.points
         ),

@@ -35,6 +35,7 @@ from budgetfrontier.tools.console.pages import (
     traps,
 )
 from budgetfrontier.tools.console.pages.overview import (
+    LAST_MINUTE,
     TOP,
     big_figures,
     foreseen,
@@ -45,7 +46,6 @@ from budgetfrontier.tools.console.pages.queues import COLUMNS
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
-from budgetfrontier.tools.console.sampling import RatePerSecond, with_fetched
 
 FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
@@ -56,9 +56,12 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     assert isinstance(job, PartitionedJob)
     current, whole = job.current(), job.whole()
     curves = job.over_time.curves(query.choice("span", SPANS))
-    now = [RatePerSecond(name, rate.per_hour / 3600) for name, rate in current.happened.rates.items()]
+    of_hour = current.happened.rates.get("fetched")
+    rate, when = (None if of_hour is None else of_hour.per_hour / 3600), "in the last hour"
     spend = whole.overview.spend()
     report = current.report
+    if report.standing.rate is not None:
+        rate, when = report.standing.rate, LAST_MINUTE
     return (
         judgement(report.verdict, wrong_now(None, report.totals, spend, alerts=job.alert_files), job.base)
         | foreseen(whole.forecasts, standstill(report.standing))
@@ -66,7 +69,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "process": process_line(report.standing),
             "totals": report.totals,
             "tiles": tiles(report.totals),
-            "big": big_figures(report.totals, curves, with_fetched(now, report.standing.rate)),
+            "big": big_figures(report.totals, curves, rate, when),
             "curves": curves,
             "spans": list(SPANS),
             "scan": {"when": whole.when},
