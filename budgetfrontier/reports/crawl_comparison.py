@@ -17,7 +17,7 @@ from budgetfrontier.core.model import Run
 from budgetfrontier.core.units import describe_duration
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import called, figure
-from budgetfrontier.reports.over_time import Between, estimated
+from budgetfrontier.reports.over_time import Series, between, estimated
 from budgetfrontier.rules.rates import Rate, Window, lasts
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_answers
@@ -39,8 +39,8 @@ class OverRuns(Protocol):
     def runs(self) -> list[Run]:
         """Return the runs, newest last."""
 
-    def between(self, since: float, now: float) -> Between:
-        """Return the function of what happened between two times."""
+    def series(self, since: float, now: float) -> Series:
+        """Return the totals of a time."""
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time."""
@@ -157,30 +157,24 @@ def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, lim
     for number in (first, second):
         if number not in known:
             raise NoSuchRun(f"there is no run {number}; `budgetfrontier runs` lists them")
-    happened = [crawl.between(*known[number])(*known[number]) for number in (first, second)]
+    happened = [of_run(crawl.series(*known[number]), *known[number]) for number in (first, second)]
     left, right = (crawl.busiest(*known[number]) for number in (first, second))
     totals = rates_of(happened[0]), rates_of(happened[1])
     if left.since < right.until and right.since < left.until:
         found = Comparison(totals, {}, [], _SAME_HOUR)
     else:
         found = compared(busy_queues(left), busy_queues(right), totals, measure=measure, limit=limit)
-    found.unsure = [
-        f"run {number}: {why}"
-        for number, one in zip((first, second), happened, strict=True)
-        for why in _unsure(number, one, known)
-    ]
+    of_both = zip((first, second), happened, strict=True)
+    found.unsure = [f"run {number}: {estimated(one.cut)}" for number, one in of_both if one.cut]
     return found
 
 
-def _unsure(number: int, happened: Window, runs: Mapping[int, tuple[float, float]]) -> Iterator[str]:
-    """Yield why what a run did is not known exactly."""
-    began, ended = runs[number]
-    others = [other for other, time in runs.items() if other != number and time[0] < ended and began < time[1]]
-    if others:
-        named = f"run{'s' * (len(others) > 1)} {', '.join(map(str, others))}"
-        yield f"the clock was set back, and what {named} did in the same time counts, too"
-    elif happened.cut:
-        yield estimated(happened.cut)
+def of_run(series: Series, began: float, ended: float) -> Window:
+    """Return the figures of a run: of a job, by its own rows, for those of other runs may be of the same time."""
+    if len(series) == 1:
+        runs = {row.run for row in series[0] if row.begins and row.time == began}
+        series = [[row for row in series[0] if row.run in runs]] if runs else series
+    return between(*series)(began, ended)
 
 
 def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:

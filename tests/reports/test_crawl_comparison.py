@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier.core.model import Run, RunEnd
 from budgetfrontier.reports.crawl_comparison import SIDES, FetchedQueue, compared, compared_runs, rates_of
-from budgetfrontier.reports.over_time import Between, between
+from budgetfrontier.reports.over_time import Series
 from budgetfrontier.rules.rates import Rate, Window
 from budgetfrontier.storage.series import Busiest, SeriesRow
 
@@ -42,8 +42,8 @@ def test_counts_are_whole_numbers() -> None:
 class _Runs:
     """A crawl of three runs with the totals of its time; the clock was set back before the third."""
 
-    def __init__(self, rows: list[SeriesRow]) -> None:
-        self.rows = rows
+    def __init__(self, *series: list[SeriesRow]) -> None:
+        self._series = series
 
     def runs(self) -> list[Run]:
         times = [(0.0, 7200.0), (7500.0, 7800.0), (7700.0, 8000.0)]
@@ -53,19 +53,42 @@ class _Runs:
             for number, (began, ended) in enumerate(times, 1)
         ]
 
-    def between(self, since: float, now: float) -> Between:
-        return between(self.rows)
+    def series(self, since: float, now: float) -> Series:
+        return self._series
 
     def busiest(self, since: float, until: float) -> Busiest:
         return Busiest(since=since, until=until, queues=[], others_spent=0, others_fetched=0)
 
+    def compared(self, first: int, second: int) -> tuple[list[float], list[str]]:
+        """What both have fetched, and what is not known exactly."""
+        found = compared_runs(self, first, second, measure="fetched", limit=None)
+        return [one["fetched"].count for one in found.totals], found.unsure
 
-def test_what_is_not_known_exactly_of_runs_is_said() -> None:
-    rows = [SeriesRow(0.0, True, run=1), SeriesRow(7800.0, succeeded=20, run=1, stopped=300.0)]
-    found = compared_runs(_Runs(rows), 1, 2, measure="fetched", limit=None)
-    assert found.unsure == [
-        "run 1: its counts are estimates: where it begins or ends, totals are known 2h10m apart",
-        "run 2: the clock was set back, and what run 3 did in the same time counts, too",
+
+def of_run(run: int, *rows: tuple[float, int]) -> list[SeriesRow]:
+    """The rows of a run: the times, and what had been fetched."""
+    return [SeriesRow(time, not place, succeeded=done, run=run) for place, (time, done) in enumerate(rows)]
+
+
+def test_each_run_is_compared_by_its_own_totals() -> None:
+    """Also if another one was at the same time, as the clock was set back."""
+    rows = [*of_run(1, (0, 0), (7200, 20)), *of_run(2, (7500, 20), (7800, 25)), *of_run(3, (7700, 25), (8000, 33))]
+    rows = sorted(rows, key=lambda row: row.time)
+    assert _Runs(rows).compared(1, 3) == ([20, 8], [])
+    assert _Runs(rows).compared(2, 3) == ([5, 8], [])
+
+
+def test_the_runs_of_partitions_are_those_of_all_of_them() -> None:
+    one, other = of_run(1, (0, 0), (3000, 20)), of_run(4, (10, 0), (7200, 7))
+    again = of_run(2, (3100, 20), (7200, 40))
+    assert _Runs([*one, *again], other).compared(1, 1) == ([47, 47], [])
+
+
+def test_a_run_that_is_not_told_apart_is_said_to_be_an_estimate() -> None:
+    rows = [SeriesRow(0.0, True, run=2), SeriesRow(7800.0, succeeded=25, run=2, stopped=300.0)]
+    counts, unsure = _Runs(rows).compared(1, 2)
+    assert counts == [23, 1]
+    assert unsure == [
+        f"run {number}: its counts are estimates: where it begins or ends, totals are known 2h10m apart"
+        for number in (1, 2)
     ]
-    exact = [*rows[:1], SeriesRow(7200.0, succeeded=20, run=1)]
-    assert compared_runs(_Runs(exact), 1, 1, measure="fetched", limit=None).unsure == []
