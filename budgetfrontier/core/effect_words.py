@@ -36,6 +36,7 @@ _WORDS: Final = {
     "undecided": "for which the pattern took too long",
     "unknown": "not known",
     "uris": "URIs",
+    "waiting": "whose URLs wait already",
 }
 """The names for which their own words, without "_", would not do."""
 

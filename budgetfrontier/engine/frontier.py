@@ -688,7 +688,8 @@ class Frontier:
     ) -> int:
         """Put dead letters back on queues: the given ones (or ids), those of a queue, or all; return their number.
 
-        O(dead letters), in steps that may be committed.
+        With `keep_urls`, those whose URLs wait already stay dead letters. O(dead letters), in steps that may be
+        committed.
         """
         return self._steering.steer_letters("replay", letters, queue, who, reason)["replayed"]
 

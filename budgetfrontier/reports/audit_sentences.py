@@ -38,7 +38,7 @@ def _uris(effect: _Values, total: int, where: str) -> str:
 
 
 def left_waiting(effect: _Values) -> str:
-    """Return the end of a sentence on the URIs that an undo does not return, because their URLs wait already."""
+    """Return the end of a sentence on what an undo or a replay does not return, because its URLs wait already."""
     waiting = effect.get("waiting", 0)
     return f"; not {waiting:,}, whose {'URL waits' if waiting == 1 else 'URLs wait'} already" if waiting else ""
 
@@ -293,7 +293,7 @@ def _deleted(args: _Values, effect: _Values) -> str:
 def _letters(verb: str, name: str) -> Callable[[_Values, _Values], str]:
     def says(args: _Values, effect: _Values) -> str:
         for_good = ", for good" if args.get("for_good") else ""
-        return f"{verb} {counted(effect.get(name, 0), 'dead letter')}{_chosen(args)}{for_good}."
+        return f"{verb} {counted(effect.get(name, 0), 'dead letter')}{_chosen(args)}{for_good}{left_waiting(effect)}."
 
     return says
 

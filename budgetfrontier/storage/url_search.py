@@ -76,6 +76,18 @@ def is_known(view: View, url: str) -> bool:
     return _in_tables(view, fingerprint)
 
 
+def waits_in(view: View) -> Callable[[CrawlUri], tuple[bytes, bool]]:
+    """Return the function for the fingerprint of a URI, and whether its URL waits, in a frontier that keeps URLs."""
+    recognized = recognizer(view)
+
+    def waits(uri: CrawlUri) -> tuple[bytes, bool]:
+        fingerprint, _ = recognized(uri)
+        value = view.txn.get(fingerprint, db=view.db[keys.URLS])
+        return fingerprint, value is not None and decode_url(value).waits
+
+    return waits
+
+
 def recognizer(view: View) -> Callable[[CrawlUri], tuple[bytes, bool]]:
     """Return the function for the fingerprint of a URI, and whether it is known. Raises CorruptFrontier.
 

@@ -15,15 +15,17 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from msgspec.structs import replace
 
-from budgetfrontier import Outcome, Settings
+from budgetfrontier import CrawlUri, Outcome, Settings
 from budgetfrontier.cluster.calls import cluster_transport, partition_router
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory.owners import Owner
 from budgetfrontier.cluster.operators import cluster_operator, crawl_owners, owner_calls, steering_plan
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.operators import AuditRow, OperatorCommand
 from budgetfrontier.tools.cli import clusters, main, submission
 from budgetfrontier.tools.console import partitioned_job
@@ -481,6 +483,29 @@ def test_what_followed_an_adjustment_is_told_of_all_partitions(cli: Cli, at_rest
     (row,) = json.loads(cli("audit", "--limit", "1", "--outcome", "--format", "json")[1])
     assert (row["command"], row["effect"]["promised"]["retired_count"]) == ("undo", 12)
     assert (row["outcome"]["queues"], row["outcome"]["spent"], row["outcome"]["ended"]) == (12, 0, "")
+
+
+def test_a_replay_leaves_the_dead_letters_whose_urls_wait_already(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
+    urls = [f"https://h{number}.test/" for number in range(4)]
+    settings = {"crawl": "test", "frontier": {"keep_urls": True}}
+    with (
+        running(tmp_path, Settings.from_dict(settings), [(0, 1)], 2) as cluster,
+        ClusterFrontier("test", cluster.directory) as frontier,
+    ):
+        until(lambda: len(cluster.directory.read()) == 2)
+        frontier.schedule_many(urls)
+        for lease in frontier.lease(4):
+            frontier.finish(lease, Outcome.DEAD, reason="gone")
+        frontier.schedule_many(CrawlUri(url, force=True) for url in urls[:3])
+        operator = ClusterOperator(CrawlOwners(frontier, job=URL, patience=PATIENCE))
+        until(lambda: operator.head().totals.dead == 4 and operator.head().totals.queued == 3)
+        shown = operator.dry_run("replay", {"ids": None})
+        assert (shown["replayed"], shown["waiting"]) == (1, 3)
+        entry = operator.apply(OperatorCommand("replay", {"ids": None}, "me")).entry
+        assert entry is not None and (entry.effect["replayed"], entry.effect["waiting"]) == (1, 3)
+        assert sentence(entry) == "Replayed 1 dead letter; not 3, whose URLs wait already."
+        until(lambda: (operator.head().totals.dead, operator.head().totals.queued) == (3, 4))
 
 
 def test_urls_are_forgotten_by_the_partitions_that_have_them(cli: Cli) -> None:

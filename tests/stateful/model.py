@@ -1830,12 +1830,15 @@ class Model:
         dead, self.dead = self.dead, []
         self.last = {"command": "replay"}
         for uri in dead:
+            if self.options["keep_urls"] and self.waits(uri.url):
+                self.dead.append(uri)
+                continue
             self.arrivals += 1
             uri.arrival, uri.retries, uri.deliveries = self.arrivals, 0, 0
             self.became(uri, "WAITING")
             self.place(uri)
         self.settle()
-        return len(dead)
+        return len(dead) - len(self.dead)
 
     # ---- durability
 

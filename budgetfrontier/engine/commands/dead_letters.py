@@ -1,8 +1,12 @@
-"""The replay and the dropping of dead letters: `at` of the progress is the first one not yet processed."""
+"""The replay and the dropping of dead letters: `at` of the progress is the first one not yet processed.
+
+In a frontier that keeps its URLs, one whose URL waits already stays a dead letter when others are replayed: no URL
+comes to wait twice by that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from budgetfrontier.engine.admission.admit import Admitter
@@ -13,7 +17,8 @@ from budgetfrontier.rules.uri_outcomes import cause
 from budgetfrontier.settings.matching import glob, parse_match
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import NAMED_QUEUES, DeadRow, Progress, decode_dead
-from budgetfrontier.storage.uri_values import expand, label_of, short_url, with_tries
+from budgetfrontier.storage.uri_values import decode_uri, expand, label_of, short_url, with_tries
+from budgetfrontier.storage.url_search import waits_in
 from budgetfrontier.storage.view import View
 
 FIRST = 10
@@ -50,29 +55,46 @@ def check(args: dict[str, Any]) -> None:
 
 
 def preview(view: View, args: dict[str, Any], done: str) -> dict[str, Any]:
-    """Return how many dead letters a command chooses, of how many queues, the first of them, and the ids that are gone.
+    """Return how many dead letters a command takes, of how many queues, the first of them, and the ids that are gone.
 
-    Their number has the name that it has in the effect of the command: `done`.
-
-    O(dead letters), or O(ids).
+    Their number has the name that it has in the effect of the command: `done`. A replay leaves those that are
+    `waiting`. O(dead letters), or O(ids).
     """
     check(args)
-    chosen, ids = ChosenLetters(args), args.get("ids")
+    chosen, ids, waits = ChosenLetters(args), args.get("ids"), _waits_in(view, done)
     if ids is None:
         rows: Iterable[bytes | None] = (value for _, value in view.items(keys.DEAD))
     else:
-        rows = (view.txn.get(keys.u64.pack(number), db=view.db[keys.DEAD]) for number in set(ids))
-    count, gone, queues, first = 0, 0, set[str](), list[str]()
+        rows = (view.txn.get(keys.u64.pack(number), db=view.db[keys.DEAD]) for number in dict.fromkeys(ids))
+    count, gone, waiting, queues, first = 0, 0, 0, set[str](), list[str]()
     for value in rows:
         row = None if value is None else decode_dead(value)
         if row is None:
             gone += 1
+        elif chosen.test(row) and waits(row):
+            waiting += 1
         elif chosen.test(row):
             count += 1
             queues.add(row.name)
             if len(first) < FIRST:
                 first.append(expand(short_url(row.value), row.name))
-    return {done: count, "queues": len(queues), "gone": gone, "first": first}
+    found = {done: count, "queues": len(queues), "gone": gone, "first": first}
+    return found | ({"waiting": waiting} if waiting else {})
+
+
+def _waits_in(view: View, done: str) -> Callable[[DeadRow], bool]:
+    """Return the test whether the URL of the next dead letter waits, also because of one that is replayed before."""
+    if done != "replayed" or not view.settings()[0].frontier.keep_urls:
+        return lambda row: False
+    waits, before = waits_in(view), set[bytes]()
+
+    def wait(row: DeadRow) -> bool:
+        fingerprint, is_waiting = waits(decode_uri(row.value, row.name))
+        is_waiting |= fingerprint in before
+        before.add(fingerprint)
+        return is_waiting
+
+    return wait
 
 
 def start_replay(args: dict[str, Any]) -> Progress:
@@ -109,16 +131,27 @@ def _count(progress: Progress, what: str, found: list[Any]) -> None:
 def replay(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Put the next dead letters back on their queues, as newly scheduled; return whether these were the last."""
+    """Put the next dead letters back on their queues, as newly scheduled; return whether these were the last.
+
+    Those whose URLs wait already stay, if the frontier keeps URLs.
+    """
     found, done = _letters(kernel, args, progress, upto, limit)
     ask = kernel.returns.asked_precedence
     precedences = [ask(row.queue, row.value) for _, row in found]  # before anything is changed
-    for (number, row), precedence in zip(found, precedences, strict=True):
+    urls, replayed = kernel.tables.urls, list[Any]()
+    prints = [b"" if urls is None else admitter.fingerprint(decode_uri(row.value, row.name)) for _, row in found]
+    kernel.tables.pending.settle()
+    for (number, row), precedence, fingerprint in zip(found, precedences, prints, strict=True):
+        known = None if urls is None else urls.find(fingerprint)
+        if known is not None and known.waits:
+            progress.effect["waiting"] = progress.effect.get("waiting", 0) + 1
+            continue
         rank = keys.arriving(row.rank)
         queue, value = kernel.tables.queues.get(row.queue), with_tries(row.value, 0, 0)
         kernel.returns.place(queue, rank, value, precedence, now, Arrival.NEW)
         kernel.tables.dead_letters.remove(number, row)
-    _count(progress, "replayed", found)
+        replayed.append((number, row))
+    _count(progress, "replayed", replayed)
     return done
 
 

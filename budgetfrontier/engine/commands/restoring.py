@@ -30,7 +30,7 @@ from budgetfrontier.storage import keys, removed
 from budgetfrontier.storage.records import AuditEntry, Progress, decode_dead, decode_future, decode_url
 from budgetfrontier.storage.removed import UNRECORDED, Block, Kept, Look, convert_kept, kept
 from budgetfrontier.storage.uri_values import decode_uri
-from budgetfrontier.storage.url_search import knows, recognizer
+from budgetfrontier.storage.url_search import knows, waits_in
 from budgetfrontier.storage.view import View
 
 CHECKING, PLACING = range(2)
@@ -176,14 +176,13 @@ def _waits_in(view: View) -> Callable[[Block], int]:
     """
     if not view.settings()[0].frontier.keep_urls:
         return lambda block: 0
-    recognized, back = recognizer(view), set[bytes]()
+    waits, back = waits_in(view), set[bytes]()
 
     def count(block: Block) -> int:
         names, waiting = {look.id: look.name for look in block.queues}, 0
         for queue_id, _, uri in removed.uris_of(block):
-            fingerprint, _ = recognized(decode_uri(uri, names[queue_id]))
-            value = view.txn.get(fingerprint, db=view.db[keys.URLS])
-            waiting += fingerprint in back or (value is not None and decode_url(value).waits)
+            fingerprint, is_waiting = waits(decode_uri(uri, names[queue_id]))
+            waiting += is_waiting or fingerprint in back
             back.add(fingerprint)
         return waiting
 

@@ -298,6 +298,7 @@ def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
         if found.left_out:
             note(found.left_out)
         return exits.OK
+    from budgetfrontier.reports.audit_sentences import left_waiting
     from budgetfrontier.reports.operators import refuse_if_terminated
 
     ids = args.drop if args.replay is None else args.replay
@@ -313,21 +314,21 @@ def dead_letters(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if args.dry_run:
         effect = operator.dry_run(op, details)
         _tell_letters(op, effect, effect[done])
-        _note_no_letter(args, effect[done])
+        _note_no_letter(args, effect, done)
         return exits.OK
     if op == "drop":
         details |= for_good.details(args)
     applied, code = give(args, operator, op, details)
     if applied.entry is not None:
-        say(f"{done} {applied.entry.effect[done]:,}")
-        _note_no_letter(args, applied.entry.effect[done])
+        say(f"{done} {applied.entry.effect[done]:,}{left_waiting(applied.entry.effect)}")
+        _note_no_letter(args, applied.entry.effect, done)
         for_good.note_kept(operator, applied.entry)
     return code
 
 
-def _note_no_letter(args: argparse.Namespace, taken: int) -> None:
+def _note_no_letter(args: argparse.Namespace, effect: dict[str, Any], done: str) -> None:
     """Print that --match and --why select no dead letter, if that is so."""
-    if not taken and (args.match, args.why) != (None, None):
+    if not effect[done] and not effect.get("waiting") and (args.match, args.why) != (None, None):
         note("no dead letter is selected; `budgetfrontier dead-letters` lists them, --by-reason their reasons")
 
 
@@ -341,10 +342,11 @@ def _choice(args: argparse.Namespace) -> dict[str, Any]:
 
 def _tell_letters(op: str, effect: dict[str, Any], count: int) -> None:
     """Print how many dead letters a command would take, and the first of them."""
+    from budgetfrontier.reports.audit_sentences import left_waiting
     from budgetfrontier.reports.format import clean, counted
 
     letters = counted(count, "dead letter")
-    say(f"would {op} {letters} of {counted(effect['queues'], 'queue')}")
+    say(f"would {op} {letters} of {counted(effect['queues'], 'queue')}{left_waiting(effect)}")
     for url in effect.get("first", ()):
         say(clean(url))
     if more := count - len(effect.get("first", ())):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from budgetfrontier import Frontier, Outcome
+from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.engine.commands import dead_letters, runner
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import FrontierError
-from tests.support import crawl, memory, pages
+from tests.support import crawl, kernel, memory, pages
 
 
 def given_up(hosts: str, count: int) -> Frontier:
@@ -29,6 +31,33 @@ def test_replay_by_queue() -> None:
         assert crawl(f) == "BB"
         assert f.replay() == 2
         assert crawl(f) == "AA"
+
+
+@pytest.mark.parametrize("keep_urls", [True, False])
+@pytest.mark.parametrize("where", ["queue", "lease", "date"])
+def test_a_dead_letter_whose_url_waits_already_stays_one_where_urls_are_kept(
+    keep_urls: bool, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "STEP", 1)
+    with memory(keep_urls=keep_urls) as f:
+        urls = [*pages("A", 2)]
+        f.schedule_many(urls)
+        for _ in range(2):
+            f.finish(f.lease(1)[0], Outcome.DEAD, reason="gone")
+        f.schedule(CrawlUri(urls[0], force=True))
+        f.finish(f.lease(1)[0], Outcome.DEAD, reason="gone again")
+        f.schedule(CrawlUri(urls[1], force=True, not_before=time.time() + 60 if where == "date" else None))
+        out = f.lease(1) if where == "lease" else []
+        shown = dead_letters.preview(kernel(f).tables.flushed(), {"ids": None}, "replayed")
+        assert (shown["replayed"], shown.get("waiting", 0)) == ((1, 2) if keep_urls else (3, 0))
+        assert f.replay() == shown["replayed"]
+        assert f.audit()[-1].effect.get("waiting", 0) == shown.get("waiting", 0)
+        left = [(letter.uri.url, letter.reason) for letter in f.dead_letters()]
+        assert left == ([(urls[1], "gone"), (urls[0], "gone again")] if keep_urls else [])
+        f.check()
+        for lease in out:
+            f.finish(lease, Outcome.SUCCESS)
+        assert f.replay(queue="a.test") == (keep_urls and where == "lease"), "its URL waits no more"
 
 
 @pytest.mark.parametrize("op", ["replay", "drop"])
