@@ -43,6 +43,10 @@ Column = bytes | list[bytes]
 key. So the bytes in which keys differ stand together, and others compress to nothing."""
 
 
+class UnreadableChanges(FrontierError):
+    """Changes cannot be read: they are not as a release of this format writes them."""
+
+
 class TableChanges(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The changes of one table: rows that are deleted, and rows that are put whole, in the order of keys.
 
@@ -140,8 +144,8 @@ def apply(env: Environment, changes: bytes) -> int:
     """Write changes into the transaction of a copy; return how many rows they put or delete. O(rows log n).
 
     All of it is checked before the first row is written. Changes that were applied before are left out: 0. Raises
-    NewerChanges if a newer release has made them, FrontierError if they cannot be read, and CorruptFrontier if the copy
-    is damaged, or has not the rows that the owner had: those before these are missing, or a row is another one.
+    NewerChanges if a newer release has made them, UnreadableChanges, and CorruptFrontier if the copy is damaged, or has
+    not the rows that the owner had: those before these are missing, or a row is another one.
     """
     written = 0
     numbered = _decoded(changes)
@@ -176,7 +180,7 @@ def apply(env: Environment, changes: bytes) -> int:
 
 
 def _decoded(changes: bytes) -> Numbered:
-    """Return changes of which each key has a value, or a patch. Raises NewerChanges and FrontierError."""
+    """Return changes of which each key has a value, or a patch. Raises NewerChanges and UnreadableChanges."""
     try:
         version, raw = _decode(changes)
         if version != FORMAT:
@@ -195,7 +199,7 @@ def _decoded(changes: bytes) -> Numbered:
             if len(patches.patches) != (number := _count(patches.keys)):
                 raise ValueError(f"{number} keys of {name}, and {len(patches.patches)} patches")
     except (msgspec.DecodeError, ValueError) as e:
-        raise FrontierError(f"these are no changes of rows: {e}") from None
+        raise UnreadableChanges(f"these are no changes of rows: {e}") from None
     return numbered
 
 

@@ -95,7 +95,7 @@ class Owner:
             place = copy.place
             copy.commit()
         clock = PartitionClock(log.time, steady=lambda: log.time - START)
-        self.partition = Partition(folder, place, epoch, log.settings, clock)
+        self.partition = Partition(folder, place, epoch, log.settings, clock, foreign=copy.reading.foreign)
         self.apply()
 
     def _keep(self, outgoing: Sent) -> bool:

@@ -125,7 +125,10 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 def running(folder: Path, logs: Logs, directory: MemoryDirectory, mine: tuple[int, ...]) -> Iterator[ClusterWorker]:
     """Run a worker that is given these partitions, with the copies in its folder."""
     settings = Settings.from_dict({"crawl": "test"})
-    one = ClusterWorker(LogBus(logs, mine), directory, settings, folder, partitions=1, address=f"unix:{folder.name}")
+    one = ClusterWorker(
+        LogBus(logs, mine), directory, settings, folder,
+        partitions=1, address=f"unix:{folder.name}", log_end=lambda number: len(logs.entries[number]),
+    )  # fmt: skip
     thread = threading.Thread(target=one.run)
     thread.start()
     try:
@@ -202,3 +205,68 @@ def test_a_partition_goes_to_the_worker_that_has_a_copy_that_fits(
         found: list[int] = []
         good.look(0, lambda one: found.append(one.frontier.summary().seen), lambda *_: counted.set())
         assert counted.wait(PATIENCE) and found == [11]
+
+
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize("version", [entries.VERSION - 1, entries.VERSION + 1])
+def test_a_log_of_another_release_gets_no_claim(tmp_path: Path, version: int) -> None:
+    """Whichever of the two is older: what it cannot read, a worker neither takes over nor disturbs."""
+    logs, directory = Logs(1), MemoryDirectory()
+    with running(tmp_path / "one", logs, directory, (0,)) as one:
+        schedule(one, "https://a.test/")
+    logs.entries[0].append((protocol.encode([version, "test", [0, "its worker", b"nonce", ""]]), 0.0))
+    before = [*logs.entries[0]]
+    settings = Settings.from_dict({"crawl": "test"})
+    for folder in (tmp_path / "one", tmp_path / "new"):
+        other = ClusterWorker(
+            LogBus(logs, (0,)), directory, settings, folder,
+            partitions=1, address="unix:other", log_end=lambda number: len(logs.entries[number]),
+        )  # fmt: skip
+        with pytest.raises(entries.OtherVersion, match=f"has an entry of version {version}, .* it has changed nothing"):
+            other.run()
+        assert logs.entries[0] == before
+
+
+@pytest.mark.usefixtures("fast")
+def test_an_owner_that_meets_the_claim_of_another_release_answers_no_more(tmp_path: Path) -> None:
+    logs, directory = Logs(1), MemoryDirectory()
+    settings = Settings.from_dict({"crawl": "test"})
+    owner = ClusterWorker(
+        LogBus(logs, (0,)), directory, settings, tmp_path / "one",
+        partitions=1, address="unix:one", log_end=lambda number: len(logs.entries[number]),
+    )  # fmt: skip
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            owner.run()
+        except entries.OtherVersion as e:
+            raised.append(e)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    schedule(owner, "https://a.test/")
+    claim = protocol.encode([entries.VERSION + 1, "test", [0, "its worker", b"nonce", ""]])
+    LogBus(logs, (0,)).producer(worker.log_stream("test", 1)).send(claim)
+    thread.join(PATIENCE)
+    assert raised and owner.owned == []
+    assert logs.entries[0][-1][0] == claim
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_partition_whose_log_cannot_be_read_is_closed_without_a_claim_until_a_copy_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, directory = Logs(1), MemoryDirectory()
+    with running(tmp_path / "one", logs, directory, (0,)) as one:
+        schedule(one, "https://a.test/")
+    logs.entries[0].append((protocol.encode([entries.VERSION, "test", ["Nothing"]]), 0.0))
+    count = len(logs.entries[0])
+    with running(tmp_path / "new", logs, directory, (0,)) as new:
+        until(lambda: f"the entry at offset {count - 1} is of this crawl" in caplog.text)
+        until(lambda: any("cannot be read" in notice.why for notice in directory.copies()))
+        tried: list[int] = []
+        monkeypatch.setattr(new._opener, "begin", noted(tried, new._opener.begin))
+        until(lambda: len(tried) > 1)
+        assert new.owned == [] and len(logs.entries[0]) == count
+        assert sum("cannot be read" in record.getMessage() for record in caplog.records) == 1

@@ -72,7 +72,7 @@ def test_a_worker_that_is_being_stopped_claims_nothing(
 
     one = ClusterWorker(
         LogBus(logs, range(PARTITIONS)), MemoryDirectory(), Settings.from_dict({"crawl": "test"}), tmp_path,
-        partitions=PARTITIONS, address="here", restore=restore,
+        partitions=PARTITIONS, address="here", log_end=lambda number: 0, restore=restore,
     )  # fmt: skip
 
     def stopped_meanwhile(consumer: LogConsumer, count: int = 512, timeout: float = 0.1) -> list[Received]:

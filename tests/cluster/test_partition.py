@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.cluster.log import entries, state
-from budgetfrontier.cluster.log.entries import Changes, Found, NewerEntry, SliceGranted, SliceWanted
+from budgetfrontier.cluster.log.entries import VERSION, Changes, Found, OtherVersion, SliceGranted, SliceWanted
 from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.partition import Overtaken, WaitingCall
@@ -527,20 +527,48 @@ def test_a_copy_that_cannot_be_owned_is_closed_at_once(owner: Owner, tmp_path: P
             Owner(owner.partition.folder, owner.log)
 
 
-def test_bad_entries_are_told_once_and_those_of_another_version_end_the_worker(
-    owner: Owner, caplog: pytest.LogCaptureFixture
+def test_entries_of_something_else_are_told_once_and_those_of_another_version_end_the_worker(
+    owner: Owner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bad = len(owner.log.entries)
-    for data in (b"", b"\x94", protocol.encode([1, CRAWL, ["Nothing"]]), protocol.encode([1, "other", None])):
+    owner.schedule(f"https://{OWN[0]}/0")
+    foreign = len(owner.log.entries)
+    for data in (b"", b"\x94", protocol.encode([1, "other", None]), protocol.encode([VERSION + 5, "other", None])):
         owner.log.append_data(data)
-    owner.schedule(f"https://{OWN[0]}/")
-    [told] = caplog.records
-    assert f"partition 0 of 'test': the entry at offset {bad} is left out" in told.getMessage()
-    owner.log.append_data(protocol.encode([entries.VERSION + 1, CRAWL, None]))
-    position = owner.partition.position
-    with pytest.raises(NewerEntry, match="start this worker with the release that wrote it"):
-        owner.apply()
-    assert owner.partition.position == position
+    owner.schedule(f"https://{OWN[0]}/1")
+    for version in (VERSION - 1, VERSION + 1):
+        owner.log.append_data(protocol.encode([version, CRAWL, None]))
+        position = owner.partition.position
+        with pytest.raises(OtherVersion, match="start this worker with the release that wrote it"):
+            owner.apply()
+        assert owner.partition.position == position
+        owner.log.entries.pop()
+    with closing(Owner(tmp_path / "next", owner.log)):  # a copy, and the owner, which reads again from its place on
+        assert len(caplog.records) == 2
+        for told in caplog.records:
+            assert f"partition 0 of 'test': the entry at offset {foreign} is left out" in told.getMessage()
+
+
+@pytest.mark.parametrize("what", ["body", "changes", "rows"])
+def test_an_entry_of_this_crawl_that_cannot_be_read_is_never_left_out(owner: Owner, tmp_path: Path, what: str) -> None:
+    """All of its partition waits for a copy of after it, or for the release that can read it."""
+    owner.schedule(f"https://{OWN[0]}/0")
+    epoch, number = owner.partition.epoch, owner.partition._taken + 1
+    body: Any = ["Nothing"]
+    if what != "body":
+        rows = b"\x93" if what == "changes" else protocol.encode([protocol.encode([1, [9]]), []])
+        body = [1, epoch, number, True, rows]
+    offset = owner.log.append_data(protocol.encode([VERSION, CRAWL, body]))
+    said = f"the entry at offset {offset} is of this crawl and of version {VERSION}, and cannot be read: .*{offset + 1}"
+    if what != "rows":  # an owner does not read its own
+        with pytest.raises(LogGap, match=said):
+            owner.apply()
+    owner.log.append_data(owner.log.entries[offset - 1].data)
+    for _ in range(2):
+        with closing(PartitionCopy(tmp_path / "copy", CRAWL, 0, PARTITIONS)) as copy:
+            with pytest.raises(LogGap, match=said):
+                copy.apply(owner.log.entries[copy.reading.position :])
+            assert copy.reading.begins <= offset + (what == "rows")
+            copy.commit()
 
 
 def test_calls_that_are_refused_change_nothing(owner: Owner) -> None:

@@ -20,7 +20,16 @@ from tests.support import PATIENCE, until
 
 
 def opener(folder: Path, restore: partition_opening.Restore | None) -> Opener:
-    return Opener(folder, CRAWL, PARTITIONS, restore, threading.Event())
+    return Opener(folder, CRAWL, PARTITIONS, {0: 7}.__getitem__, restore, threading.Event())
+
+
+def restored(one: Opener) -> int:
+    """The number of the partition that is restored next."""
+    while not (found := [*one.restored()]):
+        sleep(0.001)
+    [(number, end)] = found
+    assert end == 7
+    return number
 
 
 def damaged(folder: Path) -> None:
@@ -33,7 +42,7 @@ def test_a_damaged_copy_is_set_aside_and_the_partition_begins_anew(tmp_path: Pat
     damaged(tmp_path / "partition-0000")
     one = opener(tmp_path, None)
     one.begin(0)
-    before, partition = [one.open(number) for number in one.restored()]
+    before, partition = [one.open(restored(one)) for _ in range(2)]
     assert before is None and isinstance(partition, PartitionCopy)
     assert partition.reading.position == 0
     partition.close()
@@ -57,9 +66,7 @@ def test_a_store_that_does_not_answer_is_asked_again_and_a_damaged_copy_is_resto
     one = opener(tmp_path, restore)
     one.begin(0)
     one.begin(0)
-    while not (found := [*one.restored()]):
-        sleep(0.001)
-    assert (found, calls) == ([0], 4)
+    assert (restored(one), calls) == (0, 4)
     partition = one.open(0)
     assert partition is not None and partition.reading.position == 0
     partition.close()
@@ -73,7 +80,7 @@ def test_a_worker_that_ends_while_it_waits_for_a_snapshot_opens_nothing(tmp_path
         asked.set()
         raise SnapshotError("away")
 
-    one = Opener(tmp_path, CRAWL, PARTITIONS, restore, stopping)
+    one = Opener(tmp_path, CRAWL, PARTITIONS, {0: 7}.__getitem__, restore, stopping)
     one.begin(0)
     assert asked.wait(PATIENCE)
     stopping.set()

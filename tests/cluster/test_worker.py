@@ -57,9 +57,11 @@ class Running:
 
     def __init__(self, bus: KafkaBus, crawl: str, folder: Path, directory: MemoryDirectory, **more: Any) -> None:
         settings = Settings.from_dict({"crawl": crawl, "frontier": more.pop("frontier", {})})
+        stream = worker.log_stream(crawl, PARTITIONS)
         self.worker = ClusterWorker(
-            bus, directory, settings, folder, partitions=PARTITIONS, address=folder.name, **more
-        )
+            bus, directory, settings, folder, partitions=PARTITIONS, address=folder.name,
+            log_end=lambda number: bus.bounds(stream, number)[1], **more,
+        )  # fmt: skip
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -210,7 +212,7 @@ def test_a_log_that_begins_again_is_refused_until_there_is_a_copy_that_fits(
             operator.clear()
 
     with running(bus, CRAWL, tmp_path / "one", MemoryDirectory(), restore=restore) as one:
-        until(lambda: "and the log goes on at 0" in caplog.text)
+        until(lambda: "and the log ends at 0" in caplog.text)
         until(lambda: one.worker.owned == [1, 2, 3])  # which are served
         operator.set()
         until(lambda: one.worker.owned == [0, 1, 2, 3])

@@ -146,7 +146,7 @@ class Cluster:
         address = listen or f"unix:{self._folder}/{place}"
         worker = ClusterWorker(
             LogBus(self.logs, mine), self.directory, self._settings, self._folder / f"worker-{place}",
-            partitions=self._partitions, address=address,
+            partitions=self._partitions, address=address, log_end=lambda number: len(self.logs.entries[number]),
         )  # fmt: skip
         listening = threading.Event()
         serve = partial(_serve, worker, address, self._stops[-1], listening, access)

@@ -6,8 +6,8 @@ rows and nothing else: they call no policy, and read no clock, so that any relea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -18,20 +18,25 @@ from budgetfrontier.core.protocol import Uri
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import FrontierError
 
-VERSION: Final = 1
-"""The version of entries: one of another version ends the worker."""
+VERSION: Final = 2
+"""The version of entries, which is another one with each change of their encoding, of that of the changes of rows in
+them, and of `keys.SCHEMA`. An entry of another version ends the worker; its first two fields stay what they are."""
 LONGEST: Final = 16 << 20
 """Bytes of an entry that the topic takes."""
 PIECE: Final = protocol.MOST_BYTES
 """Bytes of changes in one entry: more of them are several entries."""
 
 
-class BadEntry(FrontierError):
-    """An entry of a log cannot be read, or is of another crawl; it is skipped."""
+class ForeignEntry(FrontierError):
+    """An entry of a log is of another program or crawl; it is skipped."""
 
 
-class NewerEntry(FrontierError):
+class OtherVersion(FrontierError):
     """The log has an entry of another version of budgetfrontier; start this worker with that version."""
+
+
+class UnreadableEntry(FrontierError):
+    """An entry of this crawl and version cannot be read: nothing after it is applied."""
 
 
 # Tags are numbers: small, and the same whatever a class is called.
@@ -148,6 +153,8 @@ class LogEntry(msgspec.Struct, array_like=True, frozen=True):
     body: msgspec.Raw
 
 
+_T = TypeVar("_T")
+_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_entry: Final = msgspec.msgpack.Decoder(LogEntry).decode
 _decode_body: Final = msgspec.msgpack.Decoder(Body).decode
@@ -173,27 +180,28 @@ def encode_changes(changes: Changes, *, epoch: int, number: int, crawl: str) -> 
 
 
 def decode(data: bytes, *, crawl: str) -> Body:
-    """Return the body of an entry. Raises BadEntry, and NewerEntry."""
+    """Return the body of an entry. Raises ForeignEntry, OtherVersion and UnreadableEntry."""
     try:
         entry = _decode_entry(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise BadEntry(f"no entry of a log: {e}") from None
+    except _ERRORS as e:
+        raise ForeignEntry(f"no entry of a log: {e}") from None
+    if entry.crawl != crawl:
+        raise ForeignEntry(f"an entry of the crawl {entry.crawl[:100]!r}: give each crawl a name of its own")
     if entry.version != VERSION:
-        raise NewerEntry(
+        raise OtherVersion(
             f"the log of crawl {crawl!r} has an entry of version {entry.version}, and this budgetfrontier reads "
             f"version {VERSION} only: start this worker with the release that wrote it; it has changed nothing"
         )
-    if entry.crawl != crawl:
-        raise BadEntry(f"an entry of the crawl {entry.crawl[:100]!r}: give each crawl a name of its own")
-    try:
-        return _decode_body(entry.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise BadEntry(f"an entry that cannot be read: {e}") from None
+    return _decoded(_decode_body, entry.body)
 
 
 def decode_changes(pieces: Sequence[bytes]) -> Changes:
-    """Return the changes in the pieces of some entries. Raises BadEntry."""
+    """Return the changes in the pieces of some entries. Raises UnreadableEntry."""
+    return _decoded(_decode_changes, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+
+def _decoded(decode: Callable[[bytes], _T], data: bytes) -> _T:
     try:
-        return _decode_changes(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise BadEntry(f"changes that cannot be read: {e}") from None
+        return decode(data)
+    except _ERRORS as e:
+        raise UnreadableEntry(str(e)) from None

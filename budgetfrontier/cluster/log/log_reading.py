@@ -7,9 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster.log import entries
-from budgetfrontier.cluster.log.entries import BadEntry, Changed, Changes, Claimed, Request
+from budgetfrontier.cluster.log.entries import (
+    Body,
+    Changed,
+    Changes,
+    Claimed,
+    ForeignEntry,
+    Request,
+    UnreadableEntry,
+)
 from budgetfrontier.cluster.log.state import LogPlace
 from budgetfrontier.errors import FrontierError
 
@@ -20,7 +30,7 @@ Begins = Callable[[], int | None]
 
 
 class LogGap(FrontierError):
-    """Entries of a log are missing: restore a later snapshot of the partition."""
+    """Entries of a log are missing, or cannot be read: restore a later snapshot of the partition."""
 
 
 class OwnerChanges(NamedTuple):
@@ -44,15 +54,13 @@ class ReadEntry(NamedTuple):
 class LogReading:
     """Reads the log of a partition from a place on."""
 
-    def __init__(self, place: LogPlace, *, position: int | None = None, epoch: int | None = None) -> None:
-        """Begin at a place, or at another position of its log with the epoch there."""
+    def __init__(self, place: LogPlace, foreign: list[int] | None = None) -> None:
+        """Begin at a place. `foreign` is that of an earlier reading of this log."""
         self.place = place
-        self.position = place.position if position is None else position
-        """The offset of the next entry."""
-        self.epoch = place.epoch if epoch is None else epoch
-        """That of the last claim before it."""
-        self._has_told = False
-        """Whether the log of this program has a line on an entry that cannot be read: one is enough."""
+        self.position, self.epoch = place.position, place.epoch
+        """The offset of the next entry, and that of the last claim before it."""
+        self.foreign: list[int] = [] if foreign is None else foreign
+        """The offset of an entry of something else, on which the log of this program has a line: one is enough."""
         self._pieces: list[bytes] = []
         self._first = self.position
 
@@ -66,31 +74,36 @@ class LogReading:
 
     def again(self) -> LogReading:
         """Return a reading that goes on from where this one `begins`."""
-        again = LogReading(self.place, position=self.begins, epoch=self.epoch)
-        again._has_told = self._has_told
-        return again
+        return self.at(self.begins, self.epoch)
+
+    def at(self, position: int, epoch: int) -> LogReading:
+        """Return a reading of the same log from another position on, with the epoch there."""
+        return LogReading(replace(self.place, position=position, epoch=epoch), self.foreign)
 
     def read(self, batch: Sequence[Received], begins: Begins = lambda: None) -> Iterator[ReadEntry]:
         """Yield what counts of the next entries, after each of which it may be ended; `position` is behind it.
 
         Offsets may be left out, as those of a transaction's control records are, where the log has all its entries.
-        Raises LogGap if entries are missing, or the log has begun again, and NewerEntry.
+        Raises LogGap if entries are missing or cannot be read, or the log has begun again, and OtherVersion.
         """
         if batch and batch[0].offset < self.position:
-            raise LogGap(self._begun_again(batch[0].offset))
+            raise LogGap(begun_again(self.place, self.position, f"goes on at {batch[0].offset}"))
         begins = cache(begins)
         for _, offset, data, _ in batch:
             if offset > self.position and ((first := begins()) is None or first > self.position):
                 raise LogGap(gap(self.place, self.position, offset))
             try:
-                body = entries.decode(data, crawl=self.place.crawl)
-            except BadEntry as e:
+                body: Body | OwnerChanges | None = entries.decode(data, crawl=self.place.crawl)
+                if isinstance(body, Changed):
+                    body = self._joined(offset, body)
+            except ForeignEntry as e:
                 self._tell(offset, e)
                 body = None
+            except UnreadableEntry as e:
+                raise LogGap(unreadable(self.place, offset, e)) from None
             self.position = offset + 1
-            if isinstance(body, Changed):
-                if (changes := self._joined(offset, body)) is not None:
-                    yield ReadEntry(self._first, self.epoch, changes, len(data))
+            if isinstance(body, OwnerChanges):
+                yield ReadEntry(self._first, self.epoch, body, len(data))
             elif isinstance(body, Claimed):
                 self._pieces.clear()
                 before, self.epoch = self.epoch, offset
@@ -110,21 +123,22 @@ class LogReading:
         pieces, self._pieces = self._pieces, []
         return OwnerChanges(entry.epoch, entry.number, entries.decode_changes(pieces))
 
-    def _tell(self, offset: int, why: BadEntry) -> None:
-        if not self._has_told:
-            self._has_told = True
+    def _tell(self, offset: int, why: ForeignEntry) -> None:
+        if not self.foreign:
+            self.foreign.append(offset)
             log.error(
-                "%s: the entry at offset %d is left out, as all others that cannot be read: %s",
+                "%s: the entry at offset %d is left out, as all others that are of something else: %s",
                 _named(self.place), offset, why, extra={"event": "bad_entry", "partition": self.place.partition},
             )  # fmt: skip
 
-    def _begun_again(self, first: int) -> str:
-        """Return the message for a log that has used applied offsets again."""
-        return (
-            f"{_named(self.place)}: its copy has the entries before offset {self.position}, and the log goes on at "
-            f"{first}: the topic {self.place.crawl}-log was made anew, or has lost its end. Nothing was applied. Bring "
-            "the topic back, or begin the crawl under another name; `budgetfrontier export` reads the copy"
-        )
+
+def begun_again(place: LogPlace, position: int, there: str) -> str:
+    """Return the message for a log that has used applied offsets again, or has not got so far; `there` tells which."""
+    return (
+        f"{_named(place)}: its copy has the entries before offset {position}, and the log {there}: the topic "
+        f"{place.crawl}-log was made anew, or has lost its end. Nothing was applied. Bring the topic back, or begin "
+        "the crawl under another name; `budgetfrontier export` reads the copy"
+    )
 
 
 def gap(place: LogPlace, position: int, first: int) -> str:
@@ -136,6 +150,16 @@ def gap(place: LogPlace, position: int, first: int) -> str:
         f"worker a folder with such a copy; a store that did not answer is asked again. Workers delete only what a "
         "snapshot has: look whether the topic "
         f"{place.crawl}-log has retention.ms or retention.bytes, and set them to -1"
+    )
+
+
+def unreadable(place: LogPlace, offset: int, why: FrontierError) -> str:
+    """Return the message for an entry of this crawl that cannot be read."""
+    return (
+        f"{_named(place)}: the entry at offset {offset} is of this crawl and of version {entries.VERSION}, and cannot "
+        f"be read: {why}. Neither it nor what comes after it was applied. A worker that has applied it takes the "
+        "partition over; else start a worker with the very budgetfrontier that wrote it, or give `cluster.snapshots` a "
+        f"store with a snapshot of the partition at {offset + 1} or later"
     )
 
 

@@ -66,7 +66,11 @@ EXPIRY: Final = 5.0
 
 
 class Overtaken(NotOwner):
-    """Another worker has claimed the partition."""
+    """Another worker has claimed the partition, before the offset `end` of its log."""
+
+    def __init__(self, message: str, end: int) -> None:
+        super().__init__(message)
+        self.end = end
 
 
 class WaitingCall(NamedTuple):
@@ -93,18 +97,21 @@ class Partition:
         clock: PartitionClock,
         *,
         suffix_list: str | None = None,
+        foreign: list[int] | None = None,
     ) -> None:
         """Open the frontier of a copy that has all changes before the claim. Raises what `Frontier.open` raises.
 
         Raises SettingsError for settings that cannot take the place of those with which the crawl was begun.
-        `suffix_list` is the public suffix list of the crawl, if its queue assignment needs one.
+        `suffix_list` is the public suffix list of the crawl, if its queue assignment needs one; `foreign` is that of
+        the reading of the copy.
         """
         self.folder, self.number, self.epoch, self.place = folder, place.partition, epoch, place
         self.since = clock.time()
         """When it was claimed, by the clock of the broker."""
         self.elsewhere = LinkForwarding(place.partition)
         self._clock, self._suffix_list = clock, suffix_list
-        self._reading, self._ahead = LogReading(place), LogReading(place, position=epoch + 1, epoch=epoch)
+        self._reading = LogReading(place, foreign)
+        self._ahead = self._reading.at(epoch + 1, epoch)
         """The log from the place on, and from the own claim on, where the own entries are: the latter alone is read
         while the former has to wait for them."""
         self._is_ahead = False
@@ -219,14 +226,14 @@ class Partition:
     # -- the log
 
     def read(self, batch: Sequence[Received], begins: Begins = lambda: None) -> None:
-        """Take entries of the log. Raises Overtaken, LogGap and NewerEntry."""
+        """Take entries of the log. Raises Overtaken, LogGap and OtherVersion."""
         if self.wanted is not None:
             return  # of before the seek
         self._clock.observe(batch[-1].time)
         for entry in self._current.read(batch, begins):
             if isinstance(entry.body, Claimed):
                 if entry.offset > self.epoch:
-                    raise Overtaken(f"partition {self.number} was claimed by {entry.body.worker}")
+                    raise Overtaken(f"partition {self.number} was claimed by {entry.body.worker}", entry.offset + 1)
             elif isinstance(entry.body, OwnerChanges):
                 if entry.body.epoch == self.epoch:
                     self._read_back = max(self._read_back, entry.body.number)
@@ -298,7 +305,7 @@ class Partition:
     def _look_ahead(self, entry: ReadEntry | None = None) -> None:
         """Read on where the own entries are; the log from here on, or from an entry on, is read later."""
         if entry is not None:
-            self._reading = LogReading(self.place, position=entry.offset, epoch=entry.epoch)
+            self._reading = self._reading.at(entry.offset, entry.epoch)
         later = self._ahead if self._ahead.begins > self._reading.begins else self._reading
         self._is_ahead, self._ahead = True, later.again()
         self.wanted = self._ahead.position

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
+from typing import Final
 
 from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.entries import Claimed
-from budgetfrontier.cluster.log.log_reading import Begins, LogReading, OwnerChanges
+from budgetfrontier.cluster.log.log_reading import Begins, LogGap, LogReading, OwnerChanges, unreadable
 from budgetfrontier.cluster.log.state import FRONTIER, LogPlace
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys, meta, table_changes
 from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.table_changes import UnreadableChanges
+
+STILL: Final = 5.0
+"""Seconds without an entry after which a log has no more of them."""
 
 
 class PartitionCopy:
@@ -43,7 +49,10 @@ class PartitionCopy:
         self.nonce = b""
         """That of the claim which was appended for this copy; empty: none was."""
         self.claims_at = 0.0
-        """When to claim the partition (`time.monotonic`)."""
+        """When to claim the partition (`time.monotonic`), at the earliest."""
+        self.claims_behind = 0
+        """The offset up to which the log is to be read before the partition is claimed."""
+        self._read_at = monotonic()
 
     def __repr__(self) -> str:
         return f"<PartitionCopy {self.number} of {self.place.crawl!r} at {self.reading.position}>"
@@ -58,15 +67,29 @@ class PartitionCopy:
         row = self._place_row()
         return self.reading.place if row is None else state.decode(row, LogPlace)
 
+    @property
+    def may_be_claimed(self) -> bool:
+        """Whether it is time, and the log was read: a log that this release cannot read gets no claim.
+
+        If nothing has come for `STILL` seconds, the offsets that are left are no entries.
+        """
+        now = monotonic()
+        is_read = self.reading.position >= self.claims_behind or now >= self._read_at + STILL
+        return not self.nonce and is_read and now >= self.claims_at
+
     def apply(self, batch: Sequence[Received], *, begins: Begins = lambda: None) -> int | None:
         """Write the changes in entries; return the offset of the own claim, and read no further than that.
 
-        Raises LogGap if entries are missing (`LogReading.read`), NewerEntry and NewerChanges.
+        Raises LogGap if entries are missing or cannot be read (`LogReading.read`), OtherVersion and NewerChanges.
         """
+        self._read_at = monotonic()
         for offset, _, body, _ in self.reading.read(batch, begins):
             if isinstance(body, OwnerChanges):
                 if body.changes.rows is not None:
-                    self._write(body.changes.rows)
+                    try:
+                        self._write(body.changes.rows)
+                    except UnreadableChanges as e:
+                        raise LogGap(unreadable(self.place, offset, e)) from None
             elif isinstance(body, Claimed) and body.nonce == self.nonce:
                 return offset
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,8 @@ REPLACED: Final = "frontier.replaced"
 FETCHED: Final = "frontier.fetched"
 DAMAGED: Final = ".damaged"
 """The end of the name of a snapshot that was found to be damaged."""
+AT_ONCE: Final = 2
+"""Snapshots that are fetched and checked at a time."""
 FULL: Final = 1 << 20
 """Bytes: a disk with less than that is full."""
 SNAPSHOT: Final = "snapshot"
@@ -49,7 +52,11 @@ def clear_up(folder: Path) -> None:
 
 
 class Restorer:
-    """Brings the newest snapshot to a worker that has no later copy of a partition."""
+    """Brings the newest snapshot to a worker that has no later copy of a partition.
+
+    It may be called in several threads, each for a partition of its own: who has a copy that is as late waits for none
+    of those that fetch.
+    """
 
     def __init__(
         self,
@@ -67,6 +74,7 @@ class Restorer:
         """
         self._store, self._crawl, self._partitions = store, crawl, partitions
         self._log_id, self._log_end, self._read_only = log_id, log_end, read_only
+        self._turns = threading.Semaphore(AT_ONCE)
         self._tried: dict[int, set[str]] = {}
         """The snapshots of each partition that were restored here."""
         self._told = set[Snapshot]()
@@ -111,7 +119,11 @@ class Restorer:
         for snapshot in found:
             if snapshot.position <= position:
                 break
-            if snapshot.name not in tried and self._fetched(snapshot, folder):
+            if snapshot.name in tried:
+                continue
+            with self._turns:
+                is_whole = self._fetched(snapshot, folder)
+            if is_whole:
                 self._replace(folder)
                 tried.add(snapshot.name)
                 log.info(

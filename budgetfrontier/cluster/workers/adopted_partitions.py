@@ -19,7 +19,7 @@ from budgetfrontier.bus.streams import Stream
 from budgetfrontier.cluster.directory import copy_offers
 from budgetfrontier.cluster.directory.copy_offers import CopyNotice, CopyOffers
 from budgetfrontier.cluster.directory.owners import WorkerDirectory
-from budgetfrontier.cluster.log.log_reading import gap, other_log
+from budgetfrontier.cluster.log.log_reading import begun_again, gap, other_log
 from budgetfrontier.cluster.log.state import FRONTIER, LogPlace, place_in
 from budgetfrontier.errors import FrontierError
 
@@ -114,11 +114,13 @@ class Adoption:
     def __repr__(self) -> str:
         return f"<Adoption: {self._offers!r}>"
 
-    def objection(self, place: LogPlace) -> str | None:
-        """Return why a copy does not fit the log of its partition; None if it seems to."""
+    def objection(self, place: LogPlace, end: int | None = None) -> str | None:
+        """Return why a copy does not fit the log of its partition, which ends at `end`; None if it seems to."""
         log_id = self._log_id()
         if log_id and place.log and log_id != place.log:
             return other_log(place, log_id)
+        if end is not None and end < place.position:
+            return begun_again(place, place.position, f"ends at {end}")
         try:
             begins = self._bus.begins(self._stream, place.partition)
         except BusError:  # what is missing is found when the log is read

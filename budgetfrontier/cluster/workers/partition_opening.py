@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final
 
+from budgetfrontier.bus.interface import BusAway
 from budgetfrontier.cluster.log.state import FRONTIER
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
@@ -18,8 +19,6 @@ from budgetfrontier.errors import CorruptFrontier, FrontierError
 from budgetfrontier.storage.damage import in_a_line
 from budgetfrontier.storage.whole_files import name_for_damaged
 
-AT_ONCE: Final = 2
-"""Copies that are restored at a time."""
 MOST_DAMAGED: Final = 4
 """Copies of a partition that a worker sets aside, each rebuilt from another snapshot or the log, before it ends."""
 RETRY: Final = 5.0
@@ -36,15 +35,20 @@ class Opener:
     """Opens the partitions of a worker. Damaged copies are set aside, and rebuilt."""
 
     def __init__(
-        self, folder: Path, crawl: str, partitions: int, restore: Restore | None, stopping: threading.Event
+        self,
+        folder: Path,
+        crawl: str,
+        partitions: int,
+        log_end: Callable[[int], int],
+        restore: Restore | None,
+        stopping: threading.Event,
     ) -> None:
         self._folder, self._crawl, self._partitions = folder, crawl, partitions
-        self._restore, self._stopping = restore, stopping
-        self._turns = threading.Semaphore(AT_ONCE)
+        self._log_end, self._restore, self._stopping = log_end, restore, stopping
         self._restoring: set[int] = set()
         self.waiting: dict[int, str] = {}
         """By partition whose copy cannot be restored at present: why."""
-        self._restored: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
+        self._restored: SimpleQueue[tuple[int, int | BaseException]] = SimpleQueue()
         self._damaged: Counter[int] = Counter()
 
     def __repr__(self) -> str:
@@ -55,7 +59,7 @@ class Opener:
         return self._folder / f"partition-{number:04}"
 
     def begin(self, number: int) -> None:
-        """Let the copy of a partition be restored: it is among the `restored` later, or at once without snapshots.
+        """Let the copy of a partition be restored, if there are snapshots: it is among the `restored` later.
 
         Raises FrontierError for a partition that the crawl has not.
         """
@@ -64,24 +68,24 @@ class Opener:
                 f"the log of {self._crawl!r} has a partition {number}, and cluster.partitions says "
                 f"{self._partitions}: the number is fixed when a crawl begins; begin the crawl under another name"
             )
-        if self._restore is None:
-            self._restored.put((number, None))
-        elif number not in self._restoring:
+        if number not in self._restoring:
             self._restoring.add(number)
-            arguments = (self._restore, number)
-            threading.Thread(target=self._run, args=arguments, name=f"restore {number}", daemon=True).start()
+            threading.Thread(target=self._run, args=(number,), name=f"restore {number}", daemon=True).start()
 
-    def restored(self) -> Iterator[int]:
-        """Yield the partitions whose copies were restored since the last time. Raises the error of a restoration."""
+    def restored(self) -> Iterator[tuple[int, int]]:
+        """Yield the partitions whose copies were restored since the last time, each with the offset after its log.
+
+        Raises the error of a restoration.
+        """
         while True:
             try:
-                number, error = self._restored.get_nowait()
+                number, end = self._restored.get_nowait()
             except Empty:
                 return
             self._restoring.discard(number)
-            if error is not None:
-                raise error
-            yield number
+            if isinstance(end, BaseException):
+                raise end
+            yield number, end
 
     def open(self, number: int) -> PartitionCopy | None:
         """Return a partition, opened as its copy is; None: the copy was damaged, and is among the `restored` later."""
@@ -99,28 +103,26 @@ class Opener:
             raise error
         set_aside(self.folder(number), error)
 
-    def _run(self, restore: Restore, number: int) -> None:
+    def _run(self, number: int) -> None:
         next_log = monotonic()
         try:
-            with self._turns:
-                while not self._stopping.is_set():
-                    try:
-                        restore(number, self.folder(number))
-                        break
-                    except CorruptFrontier as e:
-                        self.set_aside(number, e)
-                    except SnapshotError as e:
-                        self.waiting[number] = f"it waits for a snapshot: {e}"
-                        if monotonic() >= next_log:
-                            log.warning("partition %d waits for its snapshot: %s", number, e)
-                            next_log = monotonic() + TELL
-                        self._stopping.wait(RETRY)
-                else:
-                    return  # nothing was restored, and nothing is to be opened
+            while not self._stopping.is_set():
+                try:
+                    if self._restore is not None:
+                        self._restore(number, self.folder(number))
+                    self._restored.put((number, self._log_end(number)))
+                    break
+                except CorruptFrontier as e:
+                    self.set_aside(number, e)
+                except (SnapshotError, BusAway) as e:
+                    what = "its snapshot" if isinstance(e, SnapshotError) else "its broker"
+                    self.waiting[number] = f"it waits for {what}: {e}"
+                    if monotonic() >= next_log:
+                        log.warning("partition %d waits for %s: %s", number, what, e)
+                        next_log = monotonic() + TELL
+                    self._stopping.wait(RETRY)
         except BaseException as e:
             self._restored.put((number, e))
-        else:
-            self._restored.put((number, None))
         finally:
             self.waiting.pop(number, None)
 

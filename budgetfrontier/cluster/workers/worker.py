@@ -68,11 +68,11 @@ class ClusterWorker:
     """A worker of a crawl. `run` is to be called once, in any thread, and so are the other methods.
 
     `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called in a thread before
-    one is opened, to bring a copy there if it has a later one. `snapshots` are taken of those that it owns. An error of
-    a partition ends the worker: others take over; if its log has a gap, it alone is left closed. `session` is that of
-    the bus; `log_id` returns the identity of the logs, None while it is not known, "" if they have none;
-    `delete_before(partition, offset)` lets a broker delete the entries before an offset, if it does not delete those
-    that are committed anyway.
+    one is opened, to bring a copy there if it has a later one, and so is `log_end(partition)`, for the offset after the
+    last entry of its log. `snapshots` are taken of those that it owns. An error of a partition ends the worker: others
+    take over; if its log has a gap, it alone is left closed. `session` is that of the bus; `log_id` returns the
+    identity of the logs, None while it is not known, "" if they have none; `delete_before(partition, offset)` lets a
+    broker delete the entries before an offset, if it does not delete those that are committed anyway.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class ClusterWorker:
         *,
         partitions: int,
         address: str,
+        log_end: Callable[[int], int],
         restore: Restore | None = None,
         snapshots: Taker | None = None,
         session: float = SESSION,
@@ -110,7 +111,7 @@ class ClusterWorker:
         """By partition whose log does not fit its copy: why. They are tried again."""
         self._calls = CallQueue()
         self._stopping = threading.Event()
-        self._opener = Opener(folder, settings.crawl, partitions, restore, self._stopping)
+        self._opener = Opener(folder, settings.crawl, partitions, log_end, restore, self._stopping)
         self._suffix_list: str | None = None
         """The public suffix list of the crawl, if its queue assignment needs one."""
         self._called = self._next_round = self._again_at = 0.0
@@ -206,7 +207,7 @@ class ClusterWorker:
                     for copy in [*self._copies.values()]:
                         with self._damage(copy):
                             copy.commit()
-                    self._claim_copies()
+                            self._claim(copy)
                     self._try_again(consumer)
                     self._publish_again()
                     positions = {number: one.position for number, one in self._owned.items()}
@@ -250,38 +251,38 @@ class ClusterWorker:
         self._opener.begin(number)
 
     def _open_restored(self, consumer: AdoptingConsumer) -> None:
-        for number in self._opener.restored():
+        for number, end in self._opener.restored():
             if number in consumer.partitions and number not in self._copies and number not in self._owned:
-                self._open(consumer, number)
+                self._open(consumer, number, end)
 
-    def _open(self, consumer: AdoptingConsumer, number: int, *, claims_at: float = 0.0) -> None:
-        """Open the copy of a partition, claim it then (`time.monotonic`), and read its log from the copy's place on."""
+    def _open(self, consumer: AdoptingConsumer, number: int, end: int, *, claims_at: float = 0.0) -> None:
+        """Open the copy of a partition, and read its log from the copy's place on.
+
+        It is claimed once the log was read up to `end`, and it is time (`time.monotonic`).
+        """
         copy = self._opener.open(number)
         if copy is None:  # it was damaged, and is restored
             return
         self._copies[number] = copy
-        if (objection := self._adoption.objection(copy.place)) is not None:
+        if (objection := self._adoption.objection(copy.place, end)) is not None:
             self._close_unusable(number, LogGap(objection))
             return
-        copy.claims_at, position = claims_at, copy.reading.position
-        self._claim_copies()
+        copy.claims_at, copy.claims_behind, position = claims_at, end, copy.reading.position
         consumer.seek(number, position)
+        self._claim(copy)
         log.info(
             "partition %d was opened at %d", number, position,
             extra={"event": "partition_opened", "partition": number, "position": position},
         )  # fmt: skip
 
-    def _claim_copies(self) -> None:
-        """Claim the partitions that are not claimed, once it is time, unless this worker is being stopped."""
-        if self.is_stopping:
+    def _claim(self, copy: PartitionCopy) -> None:
+        """Claim a partition that is not claimed, if it may be, unless this worker is being stopped."""
+        if self.is_stopping or not copy.may_be_claimed:
             return
-        for number, copy in self._copies.items():
-            if copy.nonce or monotonic() < copy.claims_at:
-                continue
-            if copy.claims_at:
-                log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", number)
-            copy.nonce = os.urandom(8)
-            self.append(number, Claimed(self.name, copy.nonce, self._log_id() or ""))
+        if copy.claims_at:
+            log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", copy.number)
+        copy.nonce = os.urandom(8)
+        self.append(copy.number, Claimed(self.name, copy.nonce, self._log_id() or ""))
 
     def _keep(self, mine: Iterable[int]) -> None:
         """Close the partitions that belong to another worker now."""
@@ -322,13 +323,14 @@ class ClusterWorker:
             log.warning("%s", e, extra={"event": "partition_overtaken", "partition": number})
             self._lose(number, str(self._not_owner(number)))
             if not consumer.release(number):
-                self._open(consumer, number, claims_at=monotonic() + self._session)
+                self._open(consumer, number, e.end, claims_at=monotonic() + self._session)
 
     def _read_copy(self, copy: PartitionCopy, batch: list[Received]) -> None:
         """Write the changes of entries; own the partition once this worker's claim was read."""
         number = copy.number
         epoch = copy.apply(batch, begins=partial(self._bus.begins, self._stream, number))
         if epoch is None:
+            self._claim(copy)
             return
         place = copy.place
         copy.commit()
@@ -338,8 +340,9 @@ class ClusterWorker:
         if log_id := self._log_id():
             place = replace(place, log=log_id)
         self._owned[number] = Partition(
-            copy.folder, place, epoch, self.settings, PartitionClock(stamp), suffix_list=self._suffix_list
-        )
+            copy.folder, place, epoch, self.settings, PartitionClock(stamp), suffix_list=self._suffix_list,
+            foreign=copy.reading.foreign,
+        )  # fmt: skip
 
     def _step(self, consumer: AdoptingConsumer, owner: Partition) -> None:
         """Let a partition apply what it may, append what has changed, and read its log where it has to."""
@@ -391,9 +394,9 @@ class ClusterWorker:
         if is_due:
             self._again_at = monotonic() + AGAIN
         for number in [*self._unusable]:
-            if number not in consumer.partitions or number in self._copies or number in self._owned:
+            if number not in consumer.partitions or number in self._owned:
                 del self._unusable[number]
-            elif is_due:
+            elif is_due and number not in self._copies:
                 self._opener.begin(number)
 
     def _publish_again(self) -> None:

@@ -60,13 +60,17 @@ def work(
     options = {"linger.ms": "1", "fetch.wait.max.ms": "100", **compression, **where.options}
     bus, directory = connect(where.brokers, options), KafkaDirectory(where)
     log_id, stream = log_identity(bus, settings.crawl), log_stream(settings.crawl, cluster.partitions)
+
+    def log_end(partition: int) -> int:
+        return bus.bounds(stream, partition)[1]
+
     restorer = None if store is None else Restorer(
-        store, settings.crawl, cluster.partitions, log_id=log_id, log_end=lambda number: bus.bounds(stream, number)[1]
+        store, settings.crawl, cluster.partitions, log_id=log_id, log_end=log_end
     )  # fmt: skip
     worker = ClusterWorker(
         bus, directory, settings, folder, partitions=cluster.partitions, address=advertise or listen,
         restore=restorer, snapshots=None if store is None else Taker(settings.crawl, cluster),
-        log_id=log_id,
+        log_id=log_id, log_end=log_end,
         delete_before=partial(bus.delete_before, f"{settings.crawl}-log"),
     )  # fmt: skip
     crawls = WorkerCrawls(worker)
