@@ -68,7 +68,3 @@ class Owners(dict[int, Owner]):
         )
         if is_later:
             self[owner.partition] = owner
-
-    def addresses(self) -> dict[int, str]:
-        """Return the addresses of the owners that have one."""
-        return {partition: owner.address for partition, owner in self.items() if owner.address}

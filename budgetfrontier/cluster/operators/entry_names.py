@@ -48,15 +48,10 @@ class EntryNames:
 
     def __init__(self, partition: int, known: KnownCommands) -> None:
         self._partition = partition
-        commands = known.entries()
-        self._commands = {number: command for command, number in commands.items() if number is not None}
+        self._commands = {number: command for command, number in known.entries().items() if number is not None}
 
     def __repr__(self) -> str:
         return f"<EntryNames of partition {self._partition}>"
-
-    def command(self, number: int) -> bytes | None:
-        """Return the operator's command of an entry; None if it has none, or is too old."""
-        return self._commands.get(number)
 
     def name(self, number: int) -> str:
         """Return the name of an entry."""

@@ -1,7 +1,7 @@
-"""The process in which a worker looks at its partitions for operators, with one question after the other on stdin.
+"""The process in which a worker looks at its partitions for operators, with one question after the other.
 
 A look may read all queues. In the process of the worker it would keep the frontiers waiting; here it reads their last
-commits, at a low priority. Requests and answers are frames on the standard input and output: a length, and MessagePack.
+commits, at a low priority. Requests and answers are MessagePack, on a connection of `multiprocessing`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,7 +28,6 @@ from budgetfrontier.server.tasks import Done
 
 IDLE: Final = 60.0
 """Seconds without a look after which the process is ended."""
-_LENGTH: Final = 8
 
 
 class _InspectionCall(msgspec.Struct, array_like=True):
@@ -55,6 +57,8 @@ class Inspector:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        """To the process, in the thread."""
         self._closed = False
 
     def __repr__(self) -> str:
@@ -98,58 +102,47 @@ class Inspector:
                 return
             body, done = asked
             try:
-                answer = _exchanged(self._begun(), body)
-            except (OSError, msgspec.DecodeError) as e:
+                connection = self._begun()
+                connection.send_bytes(body)
+                answer = _answer(connection.recv_bytes())
+            except (OSError, EOFError, msgspec.DecodeError) as e:
                 self._end()
-                done(None, FrontierError(f"the look has ended before its answer ({e}); try again"))
+                done(
+                    None,
+                    FrontierError(f"the look has ended before its answer ({str(e) or 'it was killed'}); try again"),
+                )
             else:
                 if answer.error:
                     done(None, _error(answer.error, _text(answer.answer)))
                 else:
                     done(bytes(answer.answer), None)
 
-    def _begun(self) -> subprocess.Popen[bytes]:
-        """Return the process, begun if need be. Raises OSError."""
+    def _begun(self) -> Connection:
+        """Return the connection to the process, begun if need be. Raises OSError."""
         with self._lock:
             if self._closed:
                 raise OSError("the worker is being stopped")
-            if self._process is None:
-                command = [sys.executable, "-m", "budgetfrontier.cluster.operators.inspector"]
-                self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            return self._process
+            if self._connection is None:
+                self._connection, theirs = Pipe()
+                with theirs:
+                    command = [sys.executable, "-m", "budgetfrontier.cluster.operators.inspector", str(theirs.fileno())]
+                    self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+            return self._connection
 
     def _end(self) -> None:
         with self._lock:
             process, self._process = self._process, None
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
         if process is not None:
             process.kill()
-            process.communicate()
+            process.wait()
 
 
 def _error(name: str, text: str) -> Exception:
     kind = protocol.ERRORS.get(name, FrontierError)
     return kind(text.split("\n")) if issubclass(kind, SettingsError) else kind(text)
-
-
-def _exchanged(process: subprocess.Popen[bytes], body: bytes) -> _Answer:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    _write(process.stdin, body)
-    found = _read(process.stdout)
-    if found is None:
-        raise OSError(f"its process has ended with code {process.wait()}")
-    return _answer(found)
-
-
-def _write(file: IO[bytes], body: bytes) -> None:
-    file.write(len(body).to_bytes(_LENGTH, "big") + body)
-    file.flush()
-
-
-def _read(file: IO[bytes]) -> bytes | None:
-    """Return the next frame; None at the end."""
-    length = file.read(_LENGTH)
-    return file.read(int.from_bytes(length, "big")) if len(length) == _LENGTH else None
 
 
 def _looked(asked: _InspectionCall) -> _Answer:
@@ -165,13 +158,14 @@ def _looked(asked: _InspectionCall) -> _Answer:
         return _Answer(msgspec.Raw(protocol.encode(text)), kind or FrontierError.__name__)
 
 
-def main() -> None:
-    """Answer looks until the standard input ends."""
+def main(connection: Connection) -> None:
+    """Answer looks until the connection is closed."""
     os.nice(10)
-    while (body := _read(sys.stdin.buffer)) is not None:
-        _write(sys.stdout.buffer, protocol.encode(_looked(_asked(body))))
+    with suppress(EOFError, ConnectionError):
+        while True:
+            connection.send_bytes(protocol.encode(_looked(_asked(connection.recv_bytes()))))
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which ends this
-    main()
+    main(Connection(int(sys.argv[1])))

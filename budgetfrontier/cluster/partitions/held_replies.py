@@ -20,9 +20,6 @@ class HeldReplies:
     def __repr__(self) -> str:
         return f"<HeldReplies: {len(self._replies)}>"
 
-    def __len__(self) -> int:
-        return len(self._replies)
-
     def hold(self, number: int, done: Done, reply: Any, error: BaseException | None) -> None:
         """Hold a reply, or the error that a call has raised, until the changes with a number are in the log."""
         self._replies.append((number, done, reply, error))
