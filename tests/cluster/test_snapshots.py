@@ -45,7 +45,7 @@ from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import opened_lmdb
 from tests.cluster.log import CRAWL, PARTITIONS, Contents, Log, Owner, rows
 from tests.cluster.test_partition import random_log
-from tests.support import PATIENCE
+from tests.support import PATIENCE, until
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -513,3 +513,40 @@ def test_a_frontier_that_is_no_copy_is_left_alone(tmp_path: Path) -> None:
     restore = Restorer(SnapshotStore((tmp_path / "store").as_uri(), timeout=10.0), CRAWL, PARTITIONS)
     with pytest.raises(FrontierError, match="a frontier of its own"):
         restore(0, tmp_path / "own")
+
+
+def test_a_copy_that_is_there_waits_for_no_snapshot_that_others_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many partitions a worker lacks, and however long the store takes: the log may be all that is needed."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    settings = ClusterSettings(snapshots=folder.as_uri())
+    with closing(Owner(tmp_path / "partition-0000", Log())) as owner:
+        owner.commit()
+        snapshot(owner, settings)
+    [name] = folder.glob("*/*.snapshot")
+    lacking = range(1, snapshot_restore.AT_ONCE + 2)
+    for number in lacking:
+        other = folder / f"{CRAWL}-{number:04}"
+        other.mkdir()
+        shutil.copy(name, other)
+    store_answers, fetched = Event(), list[str]()
+
+    def hang(self: SnapshotStore, name: str, file: Path) -> None:
+        fetched.append(name)
+        store_answers.wait(PATIENCE)
+        raise StoreAway("not now")
+
+    monkeypatch.setattr(SnapshotStore, "get", hang)
+    restore = Restorer(store(settings), CRAWL, PARTITIONS)
+    with ThreadPoolExecutor() as threads:
+        try:
+            waiting = [threads.submit(restore, number, tmp_path / f"partition-{number:04}") for number in lacking]
+            until(lambda: len(fetched) == snapshot_restore.AT_ONCE)
+            restore(0, tmp_path / "partition-0000")
+        finally:
+            store_answers.set()
+        for one in waiting:
+            with pytest.raises(StoreAway):
+                one.result()

@@ -25,10 +25,12 @@ from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlState
+from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.report import Report
+from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, until
 
@@ -358,3 +360,20 @@ def test_why_a_partition_is_closed_is_told_at_once(cluster: Cluster, frontier: C
     assert closed().owners.without_owner([0, 1]) == f"{both}: no store"
     cluster.directory.publish_copies(replace(gap, why=""))
     assert "closed" not in closed().owners.without_owner([1])
+
+
+def test_why_a_crawl_has_no_owner_at_its_first_start_is_told() -> None:
+    """Its workers run, and wait: to start others is no advice."""
+    directory = MemoryDirectory()
+    with ClusterFrontier("test", directory, retry_for=0.0) as frontier:
+        owners = CrawlOwners(frontier, job="test", notices=directory.copies, patience=0.0)
+        looks = (lambda: owners.partitions, lambda: owners.settings, lambda: ClusterOperator(owners).current())
+        for look in looks:
+            with pytest.raises(ConnectionLost, match=r"start `budgetfrontier worker`|look whether one runs"):
+                look()
+        for number in range(2):
+            directory.publish_copies(CopyNotice(number, "a:7171#9", b"", 0, None, "it waits for its snapshot: away"))
+        told = "no partition has an owner: partitions 0-1 are closed, 0 by the worker at a:7171#9: it waits for its sna"
+        for look in looks:
+            with pytest.raises(ConnectionLost, match=told):
+                look()

@@ -103,7 +103,7 @@ class PartitionRouter:
         """Return the number of partitions, once one has an owner; `waits`: once the directory answers, too."""
         began = monotonic()
         while not self.partitions:
-            why: object = "start `budgetfrontier worker`"
+            why: object = "start `budgetfrontier worker`; if some run, they log why they have none"
             try:
                 yield from self.look_up(within=max(0.0, began + self.retry_for - monotonic()))
             except BusError as e:

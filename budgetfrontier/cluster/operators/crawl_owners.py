@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -91,14 +92,16 @@ class CrawlOwners:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions. Raises ConnectionLost if none has an owner."""
-        return self.frontier.partitions
+        """The number of partitions. Raises ConnectionLost if none has an owner, with the reason if workers say one."""
+        with self._explained():
+            return self.frontier.partitions
 
     @property
     def settings(self) -> Settings:
         """The settings of the crawl, as its workers have them, without the adjustments."""
         if self._settings is None:
-            found: Settings = self.calls.any(lambda remote: remote.settings)
+            with self._explained():
+                found: Settings = self.calls.any(lambda remote: remote.settings)
             self._settings = found
         return self._settings
 
@@ -163,6 +166,21 @@ class CrawlOwners:
         except BusError:
             return {}
         return {one.partition: f"{one.worker}: {one.why}" for one in found if one.why and now - one.at < QUIET}
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Let the error that no worker is there say why those that run serve nothing, if they do."""
+        try:
+            yield
+        except ConnectionLost as e:
+            closed = self.closed()
+            if not closed or any(owner.address for owner in self.frontier.owners().values()):
+                raise
+            first, are = min(closed), "is" if len(closed) == 1 else "are"
+            raise ConnectionLost(
+                f"no partition has an owner: {merging.named_partitions(closed)} {are} closed, {first} by the worker at "
+                f"{closed[first]}"
+            ) from e
 
     def _is_quiet(self, numbers: Collection[int]) -> bool:
         """Return whether partitions have summaries, and none that is new."""
@@ -253,7 +271,8 @@ class CrawlOwners:
         """
         name = os.urandom(8)
         order = [name, list(command), dict(more or {}), None if to is None else sorted(to)]
-        self.calls.any(lambda remote: remote.plain("give_command", *order), within=WAIT)
+        with self._explained():
+            self.calls.any(lambda remote: remote.plain("give_command", *order), within=WAIT)
         return name
 
     def applied(self, name: bytes, *, of: Collection[int] | None = None) -> dict[int, AuditEntry]:
