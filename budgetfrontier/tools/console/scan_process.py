@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.model import QueueRecord, Summary
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import terms_of
 from budgetfrontier.reports.overview import Overview, SpendDistribution
@@ -50,6 +50,8 @@ class Scan(msgspec.Struct):
     """The number of INACTIVE queues of each precedence."""
     held: Held
     """The holdings of all queues, for forecasts."""
+    totals: Summary
+    """The totals of the same snapshot."""
     groups: GroupsListed = msgspec.field(default_factory=GroupsListed)
     quotas: list[QuotaUse] = []
     """The fullest quotas."""
@@ -103,8 +105,8 @@ def _scan(frontier: str, fd: int) -> Scan:
     spend, longest = overview.spend(), overview.longest(LISTED)
     waiting = overview.inactive_by_precedence()
     return Scan(
-        head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.groups, quotas,
-        answers, traps, revision,
+        head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held, head.totals,
+        head.groups, quotas, answers, traps, revision,
     )  # fmt: skip
 
 

@@ -42,6 +42,8 @@ class JobReading:
             running = process(view, job.path)
             stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
             title = view.settings()[0].crawl or job.title
+            scanned = job.scans.latest
+            found = job.forecasts(view, scanned).rows
         job.samples.add(sample)
         (rows,), _ = job.over_time.series()
         shown = Shown(
@@ -53,9 +55,7 @@ class JobReading:
             rates=with_fetched(job.samples.rates(), stands.rate),
             series=list(rows),
         )
-        scanned = job.scans.latest
         shown.as_of = scanned.when if scanned else None
-        found = job.forecasts(sample.totals, scanned)
         shown.forecast = forecast_sentence(found, standstill=standstill(stands))
         found_now = wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None)
         shown.wrong = [problem.text for problem in found_now]

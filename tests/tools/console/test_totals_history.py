@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Settings
+from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.reports.over_time import between, compared, forecast_rows, forecast_sentence
 from budgetfrontier.rules.forecasts import Forecast
+from budgetfrontier.tools.console import jobs
 from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.job_operator import JobOperator
 from tests.support import make_settings, memory, pages
 from tests.tools.console.conftest import Client, get, visit
 
@@ -33,6 +37,12 @@ def an_hour(folder: Path, settings: Settings, *, minutes: int = 60) -> None:
             clock.advance(60)
 
 
+@pytest.fixture
+def many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "READ_AT_ONCE", 0)
+
+
+@pytest.mark.usefixtures("many_queues")
 def test_rates_of_the_last_hour_and_the_end_at_that_rate(tmp_path: Path) -> None:
     an_hour(tmp_path, make_settings())
     status, text = get(tmp_path, "/")
@@ -82,6 +92,62 @@ def test_the_rate_of_the_overview_says_of_which_time_it_is(tmp_path: Path, is_op
     assert (re.search(r"rate (-|0\.0 /s) in the last minute; ", shown) is not None) is is_open
 
 
+def test_page_api_and_command_forecast_the_same_at_once(tmp_path: Path) -> None:
+    an_hour(tmp_path, make_settings(queue_total_budget=60))
+
+    async def shown(client: Client, console: Console) -> tuple[str, Any]:
+        answer = await client.get(f"/api/v1/jobs/{console.jobs[0].slug}/forecast")
+        return await (await client.get("/")).text(), await answer.json()
+
+    async def act(client: Client, console: Console) -> list[tuple[str, Any, list[Any]]]:
+        found = []
+        for budget in (60, 500, 1):
+            words = ("-m", "budgetfrontier", "adjust", str(tmp_path), "--total-budget", str(budget))
+            process = await asyncio.create_subprocess_exec(sys.executable, *words)
+            assert await process.wait() == 0
+            with Reader(tmp_path / "frontier") as reader:
+                by_command = JobOperator(tmp_path, tmp_path / "frontier", reader=reader).forecasts(time.time(), 3600.0)
+            found.append((*await shown(client, console), compared(by_command)))
+        return found
+
+    whys = []
+    for page, answer, by_command in visit(tmp_path, act):
+        assert answer["as_of"] is None and "as of" not in page.partition('id="bounds"')[2].partition("</summary>")[0]
+        told = [(row["bound"], row["why"], row["first"]) for row in answer["rows"]]
+        assert told == [(row.bound, row.why, row.first) for row in by_command]
+        assert answer["note"] in html.unescape(page)
+        whys.append({bound: why for bound, why, _ in told}["budgets"].partition(" may")[0])
+    assert whys == ["1", "441", "0"]
+
+
+@pytest.mark.usefixtures("many_queues")
+def test_what_waits_and_what_may_be_spent_are_of_one_moment(tmp_path: Path) -> None:
+    an_hour(tmp_path, make_settings(queue_total_budget=100), minutes=90)
+
+    async def act(client: Client, console: Console) -> list[Any]:
+        async def asked() -> Any:
+            return await (await client.get(f"/api/v1/jobs/{console.jobs[0].slug}/forecast")).json()
+
+        found = [await asked()]  # it waits for the scan
+        for last in (False, True):
+            console.jobs[0].close()
+            with Frontier.open(tmp_path / "frontier", clock=ManualClock(time.time() + 30)) as f:
+                while (leases := f.lease(1)) and (last or f.summary().succeeded < 95):
+                    f.finish_many(leases)
+                f.give_back(leases)
+            found.append(await asked())
+        return found
+
+    before, later, over = visit(tmp_path, act)
+    assert before["as_of"] is not None and later["as_of"] == before["as_of"]
+    rows = [{row["bound"]: row["why"] for row in answer["rows"]} for answer in (before, later, over)]
+    assert rows[1]["budgets"].startswith("11 may") and rows[1]["budgets"] == rows[0]["budgets"]
+    assert rows[1]["rate"].startswith("90 wait")
+    assert over["as_of"] is None and over["note"].startswith("Nothing waits outside of 1 retired queue")
+    assert rows[2]["budgets"].startswith("0 may still be spent") and "politeness" not in rows[2]
+
+
+@pytest.mark.usefixtures("many_queues")
 def test_budgets_as_of_a_scan_before_a_change_of_settings_are_not_forecast(tmp_path: Path) -> None:
     an_hour(tmp_path, make_settings(queue_total_budget=60))
 

@@ -98,7 +98,7 @@ class Api:
                 if asyncio.get_running_loop().time() < until:
                     await asyncio.sleep(_LOOKED)
                     continue
-                what = "The order needs a scan of all queues, which is not there yet: "
+                what = "This needs a scan of all queues, which is not there yet: "
                 answer = problem(503, as_sentence(f"{what * isinstance(pending, ScanPending)}{pending}"))
                 answer.headers["Retry-After"] = "5"
                 return answer

@@ -15,7 +15,7 @@ from budgetfrontier.rules.forecasts import QUEUES, Forecast
 from budgetfrontier.rules.rates import FIGURES, Rate
 from budgetfrontier.rules.verdict import standstill
 from budgetfrontier.tools.console import forms
-from budgetfrontier.tools.console.api import LimitParameters, Listing, NoParameters, described
+from budgetfrontier.tools.console.api import LimitParameters, Listing, NoParameters, ScanPending, described
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages.compare import compared_jobs
 from budgetfrontier.tools.console.query import NotThere
@@ -143,18 +143,22 @@ def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:
 
 
 def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[Forecast]:
-    """Return when each bound would end the crawl at the rates of the last hour; `note` says it in one sentence."""
+    """Return when each bound would end the crawl at the rates of the last hour; `note` says it in one sentence.
+
+    Raises ScanPending if the queues were never scanned, and are too many to be read now.
+    """
     if job.is_folder:
         scanned = job.scanned()
-        found = job.forecasts(job.sample_now().totals, scanned)
+        with job.view() as view:
+            found, as_of = job.forecasts(view, scanned)
+        if scanned is None and any(one.bound == QUEUES for one in found):
+            raise ScanPending(job.scans.error or f"{job.scans.progress or 0.0:.0%} of the queues are read")
     else:
-        scanned, now = None, time.time()
+        now, as_of = time.time(), None
         found = job.look(lambda operator: operator.forecasts(now, over_time.HOUR))
     still = standstill(job.look(lambda operator: operator.head().standing))
     return Listing(
-        rows=over_time.compared(found),
-        as_of=scanned.when if scanned and all(one.bound != QUEUES for one in found) else None,
-        note=over_time.forecast_sentence(found, standstill=still),
+        rows=over_time.compared(found), as_of=as_of, note=over_time.forecast_sentence(found, standstill=still)
     )
 
 

@@ -79,15 +79,15 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         sample = read(view, now=now)
         running = process(view, job.path)
         bloom = bloom_use(view, view.settings()[0], sample.totals.seen)
+        scanned = job.scanned()
+        found = job.forecasts(view, scanned)
         stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
-    scanned = job.scanned()
-    found = job.forecasts(sample.totals, scanned)
     drawn = job.over_time.curves(span)
     context: dict[str, Any] = (
         judgement(
             verdict(stands), wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None), job.base
         )
-        | foreseen(found, standstill(stands))
+        | foreseen(found.rows, standstill(stands), found.as_of)
         | {
             "sample": sample,
             "totals": sample.totals,
@@ -191,8 +191,10 @@ def _pace(drawn: Curves, name: str) -> str:
     return f"{figure(name, rate.per_hour)} an hour, in {ran}the last {SPAN_WORDS[drawn.span]}"
 
 
-def foreseen(found: Sequence[Forecast], still: str) -> dict[str, Any]:
+def foreseen(found: Sequence[Forecast], still: str, as_of: float | None) -> dict[str, Any]:
     """Return the values of the forecast: its sentence, the bound that ends the crawl first, and each bound.
+
+    `as_of` is the time at which the queues were read; None: as of the last commit.
 
     A crawl of which nothing ends at present, for the reason `still` or a full disk, has no time of its end.
     """
@@ -202,6 +204,7 @@ def foreseen(found: Sequence[Forecast], still: str) -> dict[str, Any]:
         "forecast": forecast_sentence(found, standstill=still),
         "binding": ends,
         "forecasts": compared(found),
+        "foreseen_as_of": as_of,
     }
 
 

@@ -64,7 +64,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
         rate, when = report.standing.rate, LAST_MINUTE
     return (
         judgement(report.verdict, wrong_now(None, report.totals, spend, alerts=job.alert_files), job.base)
-        | foreseen(whole.forecasts, standstill(report.standing))
+        | foreseen(whole.forecasts, standstill(report.standing), whole.when)
         | {
             "process": process_line(report.standing),
             "totals": report.totals,
@@ -72,7 +72,6 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "big": big_figures(report.totals, curves, rate, when),
             "curves": curves,
             "spans": list(SPANS),
-            "scan": {"when": whole.when},
             "partitions": current.partitions,
             "told": current.when,
             "missing": "" if report.state is CrawlState.UNKNOWN else as_sentence(current.missing),
