@@ -46,6 +46,7 @@ _NUMBERS = ("queued", "expenditure", "errors", "total_budget", "balance", "enque
 _HEADS = {"expenditure": "spent", "total_budget": "budget"}
 _TINY, _LOWEST = 8, 12  # lines below which the screen has the verdict alone, or with it the list
 _LOW, _DRAWN = 16, 24  # lines below which the screen has less, and from which on it has a bar and a curve
+_END = 2  # lines of a forecast that are shown before warnings
 _QUEUES = 4  # queues for which the forecast and the warnings leave room
 _KEY = 24
 _HELP = {
@@ -119,11 +120,12 @@ def _above(shown: Shown, *, width: int, height: int) -> list[Text]:
     if height < _LOWEST:
         return _briefest(shown, width=width, height=height)
     lines = head(shown, width=width, brief=height < _LOW, drawn=height >= _DRAWN)
-    below = foreseen(shown, width) + wrong(shown, width)
+    end, warnings = foreseen(shown, width), wrong(shown, width)
     left = max(height - len(lines) - 3 - _QUEUES, 0)
-    if len(below) > left > 0:
-        below[left - 1] = Text("… A higher terminal has the rest.", style="yellow")
-    return lines + below[:left]
+    if len(end) + len(warnings) <= left or not left:
+        return lines + (end + warnings)[:left]
+    shown_first = end[: max(left - len(warnings) - 1, _END)] + warnings
+    return [*lines, *shown_first[: left - 1], Text("… A higher terminal has the rest.", style="yellow")]
 
 
 def _help(width: int) -> list[Text]:

@@ -28,6 +28,7 @@ from budgetfrontier.reports.wrong_now import PresentProblem
 from budgetfrontier.storage.queue_listing import queues
 from budgetfrontier.storage.series import SeriesRow
 from budgetfrontier.tools.cli import main
+from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.top_controls import Controls, Mode, split_keys
 from budgetfrontier.tools.console.top_reading import JobReading
@@ -187,9 +188,9 @@ def test_pausing_needs_a_reason_and_a_confirmation() -> None:
     assert typed(controls, "p", "enter", "enter") is None and asked(controls) == "reason"
     assert typed(controls, *"q p", "enter") is None and asked(controls) == "confirm" and not controls.quits
     assert typed(controls, "enter") is None and "nothing was changed" in controls.message
-    assert typed(controls, "p", *"busy", "enter", "y") == ("pause", {"reason": "busy"}, "busy")
+    assert typed(controls, "p", *"busy", "enter", "y") == SubmittedCommand("pause", {"reason": "busy"}, "busy")
     controls.paused = True
-    assert typed(controls, "p", *"idle", "enter", "y") == ("resume", {}, "idle")
+    assert typed(controls, "p", *"idle", "enter", "y") == SubmittedCommand("resume", {}, "idle")
     assert typed(controls, "p", "escape", "?", "q") is None and controls.quits
 
 
