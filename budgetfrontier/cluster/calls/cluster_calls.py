@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
+from operator import itemgetter
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -75,19 +76,19 @@ class Calls:
 
     def schedule_many(self, uris: Iterable[str | CrawlUri], tally: Tally | None = None) -> Steps[Tally]:
         """Admit URIs; count the results, in `tally` as they come if that is given."""
-        return (yield from self._tallied(uris, calls.schedule_many, tally))
+        return self._tallied(uris, calls.schedule_many, tally)
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], charge: bool, tally: Tally | None = None) -> Steps[Tally]:
         """Mark URIs as seen; count the results like `schedule_many`."""
-        return (yield from self._tallied(uris, lambda part: calls.mark_seen(part, charge=charge), tally))
+        return self._tallied(uris, lambda part: calls.mark_seen(part, charge=charge), tally)
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> Steps[list[Admission]]:
         """Admit URIs; return the result for each."""
-        return (yield from self._each(list(_batch(uris)), calls.schedule_each))
+        return self._each(_listed(uris), calls.schedule_each)
 
     def admit_many(self, uris: Iterable[str | CrawlUri], maxsize: int) -> Steps[Tally]:
         """Admit URIs while there is room; count the results."""
-        given, tally = list(_batch(uris)), Tally()
+        given, tally = _listed(uris), Tally()
         while part := given[: (yield from self._room(maxsize, len(given)))]:
             tally.add((yield from self._tallied(part, lambda some: calls.admit_many(some, 0))))
             del given[: len(part)]
@@ -99,7 +100,7 @@ class Calls:
         self, uris: Iterable[str | CrawlUri], maxsize: int, again: bool
     ) -> Steps[list[Admission | PolicyError]]:
         """Admit URIs while there is room; return the result for each."""
-        given = list(_batch(uris))
+        given = _listed(uris)
         results: list[Admission | PolicyError] = []
         while part := given[: (yield from self._room(maxsize, len(given)))]:
             results += yield from self._each(part, lambda some: calls.admit_each(some, 0, again))
@@ -123,7 +124,8 @@ class Calls:
         self, uris: Iterable[Any], steps: Callable[[list[Any]], calls.Steps[Tally]], tally: Tally | None = None
     ) -> Steps[Tally]:
         """Add the results to `tally` part by part, so that it has those before an error."""
-        tally, remaining = Tally() if tally is None else tally, iter(_batch(uris))
+        arguments.several(uris, "URIs")
+        tally, remaining = Tally() if tally is None else tally, iter(uris)
         while batch := list(islice(remaining, PART)):
             answered: list[tuple[list[int], Tally]] = []
             try:
@@ -190,28 +192,19 @@ class Calls:
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
         """Set another deadline for leases; return those that had ended."""
-        return (
-            yield from self._by_lease(
-                list(_batch(leases, "leases")), lambda part: lease_calls.renew_many(part, ttl), _itself
-            )
-        )
+        return self._by_lease(_listed(leases, "leases"), lambda part: lease_calls.renew_many(part, ttl), _itself)
 
     def give_back(self, leases: Iterable[Lease]) -> Steps[list[Lease]]:
         """Give leases back uncounted; return those that had ended."""
-        given = list(_batch(leases, "leases"))
+        given = _listed(leases, "leases")
         late = yield from self._by_lease(given, lease_calls.give_back, _itself)
         self.held.drop(given)
         return late
 
     def landed_many(self, downloads: Iterable[tuple[Lease, float | None]]) -> Steps[list[Lease]]:
         """Report that downloads are over, each with its seconds; return the leases that had ended."""
-        return (
-            yield from self._by_lease(
-                list(_batch(downloads, "pairs of a lease and its seconds")),
-                lease_calls.landed_many,
-                lambda each: each[0],
-            )
-        )
+        given = _listed(downloads, "pairs of a lease and its seconds")
+        return self._by_lease(given, lease_calls.landed_many, itemgetter(0))
 
     def _by_lease(
         self, given: list[_T], steps: Callable[[list[_T]], calls.Steps[list[Lease]]], lease_of: Callable[[_T], Lease]
@@ -262,11 +255,11 @@ class Calls:
 
     def queue(self, key: str) -> Steps[QueueRecord | None]:
         """Return the record of a queue."""
-        return (yield from self._of_queue(key, lambda: calls.plain("queue", key)))
+        return self._of_queue(key, lambda: calls.plain("queue", key))
 
     def rest(self, uri: CrawlUri, key: str, fetch_seconds: float | None, crawl_delay: float | None) -> Steps[float]:
         """Return a politeness delay."""
-        return (yield from self._of_queue(key, lambda: calls.rest(uri, key, fetch_seconds, crawl_delay)))
+        return self._of_queue(key, lambda: calls.rest(uri, key, fetch_seconds, crawl_delay))
 
     def queue_key(self, uri: CrawlUri) -> Steps[str]:
         """Return the key of the queue of a URI."""
@@ -323,9 +316,9 @@ def _itself(lease: Lease) -> Lease:
     return lease
 
 
-def _batch(items: Iterable[_T], what: str = "URIs") -> Iterable[_T]:
+def _listed(items: Iterable[_T], what: str = "URIs") -> list[_T]:
     arguments.several(items, what)
-    return items
+    return list(items)
 
 
 def _given_back(ids: list[int]) -> calls.Steps[None]:
