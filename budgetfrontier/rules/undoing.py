@@ -36,8 +36,13 @@ def telling(refusals: Iterable[str]) -> str:
     "" without refusals.
     """
     told = [*refusals]
-    changed = (one for one in told if NOTHING not in one and NOTHING_KEPT not in one)
+    changed = (one for one in told if not says_nothing(one))
     return next(changed, told[0] if told else "")
+
+
+def says_nothing(refusal: str) -> bool:
+    """Return whether a refusal of an undo, or a discard, says that there is nothing for it."""
+    return NOTHING in refusal or NOTHING_KEPT in refusal
 
 
 def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> bool:

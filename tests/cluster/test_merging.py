@@ -6,6 +6,8 @@ import random
 from typing import Any
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
 from budgetfrontier.cluster.operators.merging import (
     CrawlFacts,
@@ -13,6 +15,7 @@ from budgetfrontier.cluster.operators.merging import (
     merged_adjustments,
     merged_audit,
     merged_effect,
+    merged_entry,
     merged_held,
     merged_report,
     merged_runs,
@@ -22,6 +25,7 @@ from budgetfrontier.core.model import CrawlState, Process, QueueRecord, QueueSta
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.rules.forecasts import Held
+from budgetfrontier.rules.undoing import NOTHING, NOTHING_KEPT
 from budgetfrontier.rules.verdict import Standing, process_line
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
@@ -160,12 +164,31 @@ def test_a_command_to_all_partitions_is_one_row_of_the_audit() -> None:
             1: [AuditRow("01", entry(1, 6.0))],
         }
     )
-    assert [(row.id, row.partitions, row.entry.error) for row in rows] == [("0/1", "0", None), ("01", "0-1, 3", "no")]
+    assert [(row.id, row.partitions, row.entry.error) for row in rows] == [
+        ("0/1", "0", None), ("01", "0-1, 3", "in partition 3: no"),
+    ]  # fmt: skip
     adjustments = {
         0: [AdjustmentRow("02", "*", {"a": 1}, entry(2, 5.0)), AdjustmentRow("01", "*", {"a": 2}, entry(3, 7.0))],
         1: [AdjustmentRow("02", "*", {"a": 1}, entry(4, 5.1))],
     }
     assert [one.id for one in merged_adjustments(adjustments)] == ["02", "01"]
+
+
+@pytest.mark.parametrize("nothing", [NOTHING, NOTHING_KEPT])
+def test_partitions_that_had_nothing_of_a_command_do_not_refuse_its_undo(nothing: str) -> None:
+    """One that had no owner is given the undo of what it may have."""
+    done = AuditEntry(7, "undo", {"id": "01"}, "me", 5.0, "", {"command": "delete", "returned": 3})
+    none = AuditEntry(2, "undo", {"id": "01"}, "me", 4.0, "", {}, error=f"01, delete, {nothing}")
+    later = replace(done, id=9, error="the disk is full")
+    no = replace(none, error="queue a.test has changed")
+    undone = merged_entry({0: none, 1: done, 2: done})
+    assert (undone.error, undone.effect, undone.when) == (None, {"command": "delete", "returned": 6}, 4.0)
+    assert merged_entry({0: none, 1: none}).error == none.error
+    assert merged_entry({0: none, 1: no}).error == no.error
+    refused = merged_entry({0: none, 1: no, 2: done})
+    assert (refused.error, refused.effect["returned"]) == ("in partition 1: queue a.test has changed", 3)
+    failed = merged_entry({0: none, 1: later, 2: done})
+    assert (failed.error, failed.effect["returned"]) == ("in partition 1: the disk is full", 6)
 
 
 def test_aggregates_of_parts_are_those_of_the_whole() -> None:

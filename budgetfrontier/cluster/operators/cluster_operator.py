@@ -45,6 +45,7 @@ from budgetfrontier.reports.status_tables import merged as merged_statuses
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest
+from budgetfrontier.rules.undoing import says_nothing
 from budgetfrontier.rules.verdict import limit_sentence
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
@@ -358,11 +359,11 @@ class ClusterOperator:
         name = self.owners.give(command._replace(args=plan.args), plan.more, to=plan.to)
         entries = self.owners.applied(name, of=asked)
         refused(entries)
-        errors = {number: one.error for number, one in entries.items() if one.error}
-        done = [one for one in entries.values() if not one.error]
+        errors = {number: one.error for number, one in entries.items() if one.error and not says_nothing(one.error)}
+        done = {number: one for number, one in entries.items() if not one.error}
         return Applied(
             structs.replace(merging.merged_entry(done), id=name.hex()) if done else None,
-            [one.effect for one in done],
+            [one.effect for one in done.values()],
             self.owners.not_applied(left) if (left := asked - entries.keys()) else "",
             f"refused by {merging.named_partitions(errors)}: {next(iter(errors.values()))}" if errors else "",
         )

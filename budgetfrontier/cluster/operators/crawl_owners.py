@@ -27,6 +27,7 @@ from budgetfrontier.core.units import describe_duration
 from budgetfrontier.errors import ConnectionLost, FrontierError, NotOwner
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.rules.undoing import telling
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
@@ -322,4 +323,4 @@ def _inspected(look: str, kind: type[_T], named: dict[str, Any]) -> Callable[[Re
 def refused(entries: Mapping[int, AuditEntry]) -> None:
     """Raise FrontierError if a command was refused by all partitions that have applied it."""
     if entries and all(entry.error for entry in entries.values()):
-        raise FrontierError(next(iter(entries.values())).error or "")
+        raise FrontierError(telling(entry.error or "" for entry in entries.values()))

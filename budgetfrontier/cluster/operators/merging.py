@@ -19,7 +19,7 @@ from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
-from budgetfrontier.rules.undoing import telling
+from budgetfrontier.rules.undoing import says_nothing, telling
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry
 from budgetfrontier.storage.report import Report
@@ -220,7 +220,7 @@ def merged_audit(entries: Mapping[int, Iterable[AuditRow]]) -> list[AuditRow]:
     rows = [
         AuditRow(
             name,
-            merged_entry([one.entry for one in parts.values()]),
+            merged_entry({number: one.entry for number, one in parts.items()}),
             numbers_as_text(parts),
             next(iter(parts.values())).covers,
             max(one.inverse for one in parts.values()),
@@ -242,16 +242,26 @@ def _merged_states(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {when: found[0][when] | {"state": " or ".join(names)} for when, names in states.items()}
 
 
-def merged_entry(entries: Sequence[AuditEntry]) -> AuditEntry:
-    """Merge the entries of one command into one of the earliest time, with a refusal if any has one."""
-    entry = next((one for one in entries if one.error), entries[0])
-    entry = msgspec.structs.replace(entry, when=min(one.when for one in entries))
-    if len(entries) == 1 or entry.error:
+def merged_entry(entries: Mapping[int, AuditEntry]) -> AuditEntry:
+    """Merge the entries of one command, by partition, into one of the earliest time; it tells who has refused it.
+
+    Partitions in which there was nothing for an undo, or a discard, have not refused it, unless all have.
+    """
+    done = [one for one in entries.values() if one.effect or not one.error]
+    entry = msgspec.structs.replace(
+        done[0] if done else next(iter(entries.values())), when=min(one.when for one in entries.values())
+    )
+    if len(entries) == 1:
         return entry
+    errors = {number: one.error for number, one in entries.items() if one.error}
+    if not done:
+        return msgspec.structs.replace(entry, error=telling(errors.values()))
+    refused = {number: why for number, why in errors.items() if not says_nothing(why)}
     args = entry.args
     if isinstance(args.get("ids"), list):
-        args = args | {"ids": [number for one in entries for number in one.args.get("ids") or ()][:_NAMED]}
-    return msgspec.structs.replace(entry, args=args, effect=merged_effect([one.effect for one in entries]))
+        args = args | {"ids": [number for one in done for number in one.args.get("ids") or ()][:_NAMED]}
+    error = f"in {named_partitions(refused)}: {next(iter(refused.values()))}" if refused else None
+    return msgspec.structs.replace(entry, args=args, effect=merged_effect([one.effect for one in done]), error=error)
 
 
 def merged_adjustments(found: Mapping[int, Iterable[AdjustmentRow]]) -> list[AdjustmentRow]:
