@@ -11,7 +11,7 @@ import msgspec
 
 from budgetfrontier.core.units import counted, format_time
 from budgetfrontier.reports.format import clean
-from budgetfrontier.rules.alert_conditions import CrawlSample, RaisedAlert
+from budgetfrontier.rules.alert_conditions import CrawlSample, RaisedAlert, TopSpender, TrapSuspect
 from budgetfrontier.storage.whole_files import name_for_damaged
 
 _FRESH = 3600.0  # seconds
@@ -72,6 +72,10 @@ class AlertState(msgspec.Struct, kw_only=True):
     """Since when partitions of the crawl do not answer; 0.0 if all did at the last look."""
     raised: dict[str, RaisedAlert] = {}
     samples: list[CrawlSample] = []
+    top: tuple[float, TopSpender | None] = 0.0, None
+    """When a watcher last read the busiest queues, and the first of them."""
+    suspects: tuple[float, tuple[TrapSuspect, ...]] = 0.0, ()
+    """When a watcher last looked for traps, and what it found."""
     deliveries: list[AlertDelivery] = []
     """The deliveries under way, and the latest finished ones, the oldest first."""
 

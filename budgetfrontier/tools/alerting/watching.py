@@ -104,9 +104,6 @@ class Watch:
         """The threads that tell sinks, by their names."""
         self._tried: SimpleQueue[AlertDelivery] = SimpleQueue()
         """What came of attempts, to be written down."""
-        self._top: tuple[float, TopSpender | None] = 0.0, None
-        """When the busiest queues are read again, in monotonic time, and the first of them; so are suspects."""
-        self._suspects: tuple[float, Sequence[TrapSuspect]] = 0.0, ()
 
     def look(self, patience: float | None = None) -> list[AlertChange]:
         """Look at the crawl, and begin the attempts that are due; return what has begun and ended.
@@ -172,7 +169,7 @@ class Watch:
             with self._crawl.opened() as operator:
                 settings = known or operator.settings
                 head = operator.head()
-                top, suspects = self._top_spender(operator, settings), self._trap_suspects(operator, settings)
+                top, suspects = _top_spender(operator, settings, state), _trap_suspects(operator, settings, state)
                 if not operator.missing:
                     free = {clean(folder): size for folder, size in free_by_disk(self._crawl.folders).items()}
                     past = _past(operator, settings, state, head.standing)
@@ -185,35 +182,6 @@ class Watch:
         self._warn(unreadable(sentence))
         now = time.time()
         return settings, Unanswered(now, min(state.unanswered or now, now), sentence, over=state.over)
-
-    def _top_spender(self, operator: CrawlOperator, settings: Settings) -> TopSpender | None:
-        if settings.alerts.queue_share is None:
-            return None
-        now, looked = time.time(), time.monotonic()
-        if looked >= self._top[0]:
-            found = operator.busiest(now - HOUR, now).queues
-            total = sum(one.spent for one in found)
-            first = max(found, key=lambda one: one.spent, default=None)
-            top = None if first is None or not total else TopSpender(first.queue, first.spent / total, total)
-            if operator.missing:
-                return None
-            self._top = looked + _TOP_EVERY, top
-        return self._top[1]
-
-    def _trap_suspects(self, operator: CrawlOperator, settings: Settings) -> Sequence[TrapSuspect]:
-        if settings.alerts.trap is None:
-            return ()
-        looked = time.monotonic()
-        if looked >= self._suspects[0]:
-            found = operator.traps(
-                Selection([state for state in QueueState if state is not QueueState.RETIRED]), _MOST_SUSPECTS
-            )
-            suspects = [TrapSuspect(one.queue, one.score, one.evidence[0].text) for one in found]
-            if operator.missing:
-                return ()
-            self._suspects = looked + _SUSPECTS_EVERY, suspects
-            return suspects
-        return [one for one in self._suspects[1] if _hands_out(operator, one.queue)]
 
     def _note(self, settings: AlertSettings, change: AlertChange) -> None:
         """Print a change, and write it to the log."""
@@ -291,6 +259,38 @@ class Watch:
                     one.attempts, one.due, one.done, one.error = tried.attempts, tried.due, tried.done, tried.error
                 some = True
         return some
+
+
+def _top_spender(operator: CrawlOperator, settings: Settings, state: AlertState) -> TopSpender | None:
+    """Return the busiest queue, as whoever watches has read it last, or as it is now if that is long ago."""
+    if settings.alerts.queue_share is None:
+        return None
+    now = time.time()
+    if not 0.0 <= now - state.top[0] < _TOP_EVERY:
+        found = operator.busiest(now - HOUR, now).queues
+        total = sum(one.spent for one in found)
+        first = max(found, key=lambda one: one.spent, default=None)
+        top = None if first is None or not total else TopSpender(first.queue, first.spent / total, total)
+        if operator.missing:
+            return None
+        state.top = now, top
+    return state.top[1]
+
+
+def _trap_suspects(operator: CrawlOperator, settings: Settings, state: AlertState) -> Sequence[TrapSuspect]:
+    """Return the queues that look like traps, as whoever watches has found them last; RETIRED ones are none."""
+    if settings.alerts.trap is None:
+        return ()
+    now = time.time()
+    if not 0.0 <= now - state.suspects[0] < _SUSPECTS_EVERY:
+        handing_out = Selection([state for state in QueueState if state is not QueueState.RETIRED])
+        found = operator.traps(handing_out, _MOST_SUSPECTS)
+        suspects = tuple(TrapSuspect(one.queue, one.score, clean(one.evidence[0].text)) for one in found)
+        if operator.missing:
+            return ()
+        state.suspects = now, suspects
+        return suspects
+    return [one for one in state.suspects[1] if _hands_out(operator, one.queue)]
 
 
 def _hands_out(operator: CrawlOperator, key: str) -> bool:

@@ -271,6 +271,28 @@ def test_a_queue_that_looks_like_a_trap_is_told_until_it_is_retired(tmp_path: Pa
     assert told(hook) == [("trap", True), ("trap", False)]
 
 
+def test_several_watchers_go_by_one_search_for_traps_and_busy_queues(
+    tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Searches are rare: a watcher that has made none of late does not end what another one has found."""
+    job = tmp_path / "job"
+    chosen = settings(hook, trap=0.8, queue_share=0.5, no_process=None)
+    with Frontier.open(job / "frontier", Settings.from_dict(chosen)) as frontier:
+        frontier.schedule("https://good.test/")
+        first = watch(job)
+        assert first.look() == []
+        frontier.schedule_many(f"https://cal.test/events/{year}/04" for year in range(2100, 2140))
+        frontier.commit()
+        assert watch(job).look() == [], "another watcher has searched just now"
+        state = json.loads((job / FILE).read_text())
+        state["top"][1] = ["good.test", 0.9, 5000]
+        state["suspects"][0] -= watching._SUSPECTS_EVERY
+        (job / FILE).write_text(json.dumps(state))
+        found = {"trap:cal.test", "queue_share"}
+        assert {one.condition for one in watch(job).look()} == found
+        assert first.look() == [] and watch(job).look() == []
+
+
 def test_alerts_at_which_nobody_looks_any_more_are_told_with_their_time(job: Path, cli: Cli) -> None:
     watch(job).look()
     state = json.loads((job / FILE).read_text())
