@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from budgetfrontier.bus.interface import BusError
 from budgetfrontier.cluster.log.state import FRONTIER, place_in
 from budgetfrontier.cluster.snapshots import snapshot_archive, snapshot_process
 from budgetfrontier.cluster.snapshots.snapshot_process import CheckTask
@@ -90,7 +89,7 @@ class Restorer:
         tried, then the log alone, and then all of them again.
 
         Raises SnapshotError if there is no copy and the store does not answer, or has a snapshot of after the log's
-        end, or if it is not known which snapshots count, and CorruptFrontier if the copy is damaged.
+        end, or if it is not known which snapshots count, CorruptFrontier if the copy is damaged, and BusError.
         """
         clear_up(folder)
         local = place_in(folder / FRONTIER)
@@ -146,13 +145,7 @@ class Restorer:
 
     def _check_end(self, snapshot: Snapshot) -> None:
         """Raise SnapshotError if a snapshot has entries that the log has lost: an operator decides what is lost."""
-        if self._log_end is None:
-            return
-        try:
-            end = self._log_end(snapshot.partition)
-        except BusError as e:
-            raise SnapshotError(f"no broker says where the log of partition {snapshot.partition} ends: {e}") from e
-        if snapshot.position > end:
+        if self._log_end is not None and snapshot.position > (end := self._log_end(snapshot.partition)):
             raise SnapshotError(
                 f"{snapshot.name} has the entries before offset {snapshot.position}, and the log ends at {end}: the "
                 f"topic {self._crawl}-log has lost its end, or was made anew. Bring the topic back, or move this "
