@@ -172,8 +172,8 @@ def terminated(operator: CrawlOperator) -> str:
         begin = "with another name of `crawl` in the configuration of its workers"
         left = "`export` of the folder of each partition"
     return (
-        f"this crawl was terminated: it hands out nothing ever again; begin a new one {begin}, and take over what was "
-        f"left with {left} and `import`"
+        f"this crawl was terminated, for good: it hands out nothing ever again; begin a new one {begin}, and take over "
+        f"what was left with {left} and `import`"
     )
 
 

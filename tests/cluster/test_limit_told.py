@@ -11,8 +11,12 @@ from budgetfrontier import Lease, Settings
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory import kafka
 from budgetfrontier.cluster.partitions import partition
-from budgetfrontier.tools.cli import main
+from budgetfrontier.core.model import QueueState
+from budgetfrontier.reports.trap_list import Suspect
+from budgetfrontier.rules.trap_evidence import Evidence
+from budgetfrontier.tools.cli import clusters, main, trap_holding
 from tests.cluster.workers import running
+from tests.steering_commands import STEERING, has_option, parsers
 from tests.support import until
 
 URL = "kafka://nowhere/test"
@@ -20,7 +24,7 @@ TOLD = "cluster.max_uris is used up, so that nothing is leased: raise it in the 
 SETTINGS = {
     "crawl": "test",
     "cluster": {"max_uris": 3},
-    "frontier": {"politeness": {"min_delay": 0.0, "delay_factor": 0.0}},
+    "frontier": {"keep_urls": True, "politeness": {"min_delay": 0.0, "delay_factor": 0.0}},
 }
 
 
@@ -57,8 +61,18 @@ def test_each_command_names_the_total_that_is_used_up(
         for command in commands:
             assert "used up" not in "".join(cli(*command)), "nothing that is raised helps any more"
         assert {row["state"] for row in json.loads(cli("partitions", "--format", "json")[0])} == {"TERMINATED"}
-        dry = cli("adjust", "--match", "*", "--set", "queue_total_budget=3", "--dry-run")
-        assert "the crawl was terminated, for good" in "".join(dry)
+        (tmp_path / "urls").write_text("https://new.test/\n")
+        cli("snooze", "h2.test", "--for", "1h")
+        entry = str(json.loads(cli("audit", "--format", "json", "--limit", "1")[0])[0]["id"])
+        named = {"FILE": str(tmp_path / "urls"), "AUDIT_ID": entry, "b.test": "h1.test"}
+        suspect = Suspect("h1.test", QueueState.READY, 1.0, 1, 1, 1, [Evidence("links", 1.0, "finds many")], [], 3)
+        monkeypatch.setattr(trap_holding, "_suspect", lambda args, operator: suspect)
+        for name, words in STEERING.items():
+            if name in clusters.COMMANDS:
+                given = [named.get(word, word) for word in words]
+                for dry in [["--dry-run"]] * has_option(parsers()[name], "--dry-run") + [[]]:
+                    told = "".join(cli(name, *given, *dry))
+                    assert told.count("crawl was terminated, for good: ") == 1, (name, dry, told)
 
 
 def _leased(frontier: ClusterFrontier, count: int) -> list[Lease]:

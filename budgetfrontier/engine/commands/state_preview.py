@@ -115,6 +115,7 @@ def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str,
     queue = view.find_queue(view.named(args["queue"]))
     if queue is None:
         raise FrontierError(f"there is no queue {args['queue']!r}")
+    _check_paced(view, op)
     terms = Terms(view)
     changed, shown = copy.copy(queue), terms.budgets.show(queue)
     _COMMANDS[op](terms, changed, args, now)
@@ -126,8 +127,7 @@ def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str,
 
 def of_queues(view: View, op: str, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Return the effect of a command on the queues that it selects, as of the view. O(queues). Raises FrontierError."""
-    if op == "set_queue" and not view.settings()[0].frontier.keep_urls:
-        raise FrontierError(NOT_PACED)
+    _check_paced(view, op)
     effect, change, terms = summary(), _COMMANDS[op], Terms(view)
     for _, queue in SelectedQueues(args).queues(view):
         if queue is not None:
@@ -139,6 +139,12 @@ def of_queues(view: View, op: str, args: dict[str, Any], now: float) -> dict[str
             count_still_closed(effect, op, before, now)
             count_paces(effect, "paces", before, args)
     return effect
+
+
+def _check_paced(view: View, op: str) -> None:
+    """Raise FrontierError for `set_queue` in a frontier whose queues have no intervals and limits of their own."""
+    if op == "set_queue" and not view.settings()[0].frontier.keep_urls:
+        raise FrontierError(NOT_PACED)
 
 
 def _retires_again(terms: Terms, op: str, before: QueueRecord, after: QueueRecord) -> bool:

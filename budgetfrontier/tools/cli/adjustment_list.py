@@ -20,7 +20,7 @@ from budgetfrontier.tools.cli.sentences import note, say
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import Applied, CrawlOperator
 
-    Give = Callable[[argparse.Namespace, CrawlOperator, str, dict[str, Any]], tuple[Applied, int]]
+    Give = Callable[..., tuple[Applied, int]]
 
 
 def apply(args: argparse.Namespace, operator: CrawlOperator, give: Give) -> int:
@@ -44,8 +44,7 @@ def apply(args: argparse.Namespace, operator: CrawlOperator, give: Give) -> int:
     try:
         for one in found:
             details = {"match": one.match, "set": one.set}
-            reason = argparse.Namespace(**vars(args) | {"reason": one.reason or args.reason})
-            applied, code_of_one = give(reason, operator, "adjust", details)
+            applied, code_of_one = give(args, operator, "adjust", details, reason=one.reason)
             code = max(code, code_of_one)
             if applied.entry is not None:
                 done.append({"id": applied.entry.id} | details | applied.entry.effect)

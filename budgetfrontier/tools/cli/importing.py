@@ -141,9 +141,8 @@ def run(args: argparse.Namespace, cluster: ClusterOperator | None = None) -> int
         args.parser.error(
             f"{without_password(unknown)}: give http or https URLs, files and folders with URLs, or redis://HOST"
         )
-    if not args.dry_run:
-        with nullcontext(cluster) if cluster is not None else common.job_operator(args) as operator:
-            refuse_if_terminated(operator, "schedule")
+    with nullcontext(cluster) if cluster is not None else common.job_operator(args) as operator:
+        refuse_if_terminated(operator, "schedule")
     totals = ImportTotals()
     for number, source in enumerate(args.sources):
         result = SourceResult(without_password(source), Counts(entries=totals.counts.entries))

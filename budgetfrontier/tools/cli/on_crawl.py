@@ -45,17 +45,31 @@ def _note_continued(rows: Iterable[AuditRow]) -> None:
         note(f"first went on with {row.id}, {row.entry.command} by {row.entry.who}: {sentence(row.entry)}{back}")
 
 
+def _note_terminated(operator: CrawlOperator) -> None:
+    """Print of a command, or a dry run, on a crawl that was terminated that it lets nothing be fetched."""
+    from budgetfrontier.rules.crawl_states import NOTHING_MORE
+
+    if operator.is_terminated():
+        note(NOTHING_MORE)
+
+
 def on_crawl(run: Callable[[argparse.Namespace, CrawlOperator], int | None]) -> Command:
     """Return the command that gives `run` the operator of the crawl that `args.job` names."""
+
+    def told(args: argparse.Namespace, operator: CrawlOperator) -> int | None:
+        code = run(args, operator)
+        if getattr(args, "dry_run", False) or getattr(args, "steered", False):
+            _note_terminated(operator)
+        return code
 
     def command(args: argparse.Namespace) -> int | None:
         if isinstance(args.job, ClusterUrl):
             from budgetfrontier.tools.cli import clusters  # its imports are not needed for a job
 
-            return clusters.run(args, run)
+            return clusters.run(args, told)
         with job_operator(args) as operator:
             try:
-                return run(args, operator)
+                return told(args, operator)
             finally:
                 if begun := operator.in_progress():
                     note(f"{begun}; what is printed here is without the rest of it")

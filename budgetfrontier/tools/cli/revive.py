@@ -79,6 +79,8 @@ def revive(args: argparse.Namespace) -> None:
     from budgetfrontier.reports.operators import refuse_if_terminated
     from budgetfrontier.reports.totals import refused_in
 
+    with common.job_operator(args) as operator:
+        refuse_if_terminated(operator, "schedule")
     log = args.log or args.job / "logs" / "crawl.log"
     since = _last_revival(args) if args.since is None else args.since
     lines = crawl_log.last_with(log, args.status, since=since)
@@ -88,7 +90,6 @@ def revive(args: argparse.Namespace) -> None:
         return
     tally, to_tally, effects = Tally(), converter(Tally), dict[int, dict[str, Any]]()
     with common.job_operator(args) as operator, noting_continued(operator) as own:
-        refuse_if_terminated(operator, "schedule")
         operator.close()  # a process cannot read and write one LMDB environment at once
         for entry in _revived(args, _chunks(lines)):
             own.append(entry.id)

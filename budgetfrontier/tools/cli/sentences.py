@@ -40,7 +40,12 @@ def _is_terminal(out: TextIO) -> bool:
 
 
 def tell_end(effect: dict[str, Any]) -> None:
-    """Print of a dry run whether nothing would be left to crawl, and that it has changed nothing."""
-    if effect.get("end"):
+    """Print of a dry run whether nothing would be left to crawl, and that it has changed nothing.
+
+    That the crawl was terminated is said of each command, see `on_crawl`.
+    """
+    from budgetfrontier.rules.crawl_states import NOTHING_MORE
+
+    if effect.get("end") not in (None, NOTHING_MORE):
         say(effect["end"])
     note("dry run: nothing was changed")

@@ -201,12 +201,18 @@ def _register_delete(commands: Commands) -> None:
     parser.set_defaults(usage=parser.error)
 
 
-def give(args: argparse.Namespace, operator: CrawlOperator, op: str, details: dict[str, Any]) -> tuple[Applied, int]:
-    """Give a command to a crawl; return the result, and the exit code: ERROR unless it is done everywhere."""
+def give(
+    args: argparse.Namespace, operator: CrawlOperator, op: str, details: dict[str, Any], *, reason: str = ""
+) -> tuple[Applied, int]:
+    """Give a command to a crawl; return the result, and the exit code: ERROR unless it is done everywhere.
+
+    Without a `reason`, it is given for that in `args`.
+    """
     from budgetfrontier.engine.remote import whoami
     from budgetfrontier.reports.operators import OperatorCommand
 
-    command = OperatorCommand(op, details, args.who or whoami(), args.reason, getattr(args, "line", ""))
+    command = OperatorCommand(op, details, args.who or whoami(), reason or args.reason, getattr(args, "line", ""))
+    args.steered = op not in CRAWL_COMMANDS  # `_steer_crawl` tells what they do in a crawl that was terminated
     with noting_continued(operator) as own, common.noting_interruption(args):
         applied = operator.apply(command)
         own += [] if applied.entry is None else [applied.entry.id]
@@ -231,7 +237,6 @@ def delete(args: argparse.Namespace, operator: CrawlOperator) -> int:
     if applied.entry is not None:
         effects.tell_deletion(applied.entry.effect)
         _note_no_queue(args, operator, applied.entry.effect)
-        _note_terminated(operator)
         for_good.note_kept(operator, applied.entry)
     return code
 
@@ -287,7 +292,6 @@ def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
             adjustments.note_no_match(match)
         named = {"id": applied.entry.id} if op == "adjust" else {}
         adjustments.print_effect(args, match, details, named | effect | output.missing_partitions(operator))
-        _note_terminated(operator)
     elif args.format == common.JSON:
         adjustments.print_json(args, details, output.missing_partitions(operator))
     return code
@@ -391,20 +395,11 @@ def _note_closed(operator: CrawlOperator, key: str | None) -> None:
 
 
 def _note_end(operator: CrawlOperator) -> None:
-    """Print that a job is paused at its finish, as it may be by a command on its queues, or that it was terminated."""
+    """Print that a job is paused at its finish, as it may be by a command on its queues."""
     from budgetfrontier.rules.crawl_states import FINISH
 
-    _note_terminated(operator)
     if operator.path is not None and operator.head().pause_reason == FINISH:
         note("the crawl is paused at its finish, and `crawl` ends then; `budgetfrontier report` says how to go on")
-
-
-def _note_terminated(operator: CrawlOperator) -> None:
-    """Print that a command on a job that was terminated lets nothing be fetched."""
-    from budgetfrontier.rules.crawl_states import NOTHING_MORE
-
-    if operator.path is not None and operator.head().state == CrawlState.TERMINATED:
-        note(NOTHING_MORE)
 
 
 def _pace(args: argparse.Namespace) -> dict[str, Any]:
@@ -435,9 +430,9 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     changes = Counter((limited or one["before"]["state"], one["after"]["state"]) for one in applied.effects)
     for (before, after), count in changes.most_common():
         say(f"{before} -> {after}" + (f": {counted(count, 'partition')}" if len(changes) > 1 else ""))
-    if op != "terminate" and any(after == CrawlState.TERMINATED for _, after in changes):
+    if any(before == CrawlState.TERMINATED for before, _ in changes):
         note(terminated(operator))
-        return ERROR
+        return code if op == "terminate" else ERROR
     if op == "resume" and any(one["after"]["pause_reason"] == FINISH for one in applied.effects):
         note(
             "still at its finish: no queue has a URI to hand out but those that are RETIRED or INELIGIBLE; "

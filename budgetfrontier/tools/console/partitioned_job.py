@@ -33,7 +33,7 @@ from budgetfrontier.tools.console.changes_since import Since
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob, Gone, carried_out, slug_of
 from budgetfrontier.tools.console.sampling import Sample
-from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder, discarded
+from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder, discarded, nothing_more
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
 from budgetfrontier.tools.simulation.partitions_simulation import NO_STORE
 
@@ -208,6 +208,7 @@ class PartitionedJob(ConsoleJob):
                     seen = [str(row.id) for row in _newest(operator)]
                     effect = operator.dry_run(order.op, order.args)
                     return SteerLine(done=1.0, effect=effect | _unanswered(operator), seen=seen)
+                over = nothing_more(operator)
                 command = OperatorCommand(order.op, order.args, order.who or whoami(), order.reason)
                 applied = operator.apply(command)
                 self._current = self._whole = None  # pages show the change at once
@@ -218,7 +219,8 @@ class PartitionedJob(ConsoleJob):
         effect = applied.entry.effect | _unanswered(operator)
         if applied.refused:
             effect["refused"] = applied.refused[:1000]
-        return SteerLine(done=1.0, entry={"id": applied.entry.id, "when": applied.entry.when, "effect": effect})
+        entry = {"id": applied.entry.id, "when": applied.entry.when, "effect": effect}
+        return SteerLine(done=1.0, entry=entry, note=over)
 
     def since(self, asked: SubmittedCommand, shown: SteerLine) -> Since:
         """Return the commands since a dry run that may have made its result outdated."""

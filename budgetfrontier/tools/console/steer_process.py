@@ -28,6 +28,7 @@ from budgetfrontier.reports.operators import (
     unknown_queues,
 )
 from budgetfrontier.reports.simulation_results import doubts
+from budgetfrontier.rules.crawl_states import NOTHING_MORE
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.values import read_duration
@@ -93,9 +94,10 @@ def main(frontier: Path) -> None:
             note = unknown_queues(operator, order.args.get("match"))
             _say(SteerLine(done=1.0, effect=effect, note=note, last_command=last))
             return
+        over = nothing_more(operator)
         applied = operator.apply(OperatorCommand(order.op, order.args, order.who or whoami(), order.reason))
         assert applied.entry is not None
-        note = unknown_queues(operator, order.args.get("match"))
+        note = over or unknown_queues(operator, order.args.get("match"))
         _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(applied.entry), note=note))
     except CommandInProgress as error:
         _say(SteerLine(error=str(error), in_progress=True))
@@ -113,8 +115,14 @@ def discarded(operator: CrawlOperator, order: SteerOrder) -> SteerLine:
     def give(args: dict[str, Any]) -> Applied:
         return operator.apply(OperatorCommand("discard", args, order.who or whoami(), order.reason))
 
+    over = nothing_more(operator)
     effect, left = discard_each(operator, ids, None if order.dry_run else give)
-    return SteerLine(error=left, in_progress=True) if left else SteerLine(done=1.0, effect=effect)
+    return SteerLine(error=left, in_progress=True) if left else SteerLine(done=1.0, effect=effect, note=over)
+
+
+def nothing_more(operator: CrawlOperator) -> str:
+    """Return the sentence that a command lets nothing be fetched in a crawl that was terminated; "" if it was not."""
+    return NOTHING_MORE if operator.is_terminated() else ""
 
 
 def _simulated(simulate: Callable[..., list[Simulated]], args: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from budgetfrontier.tools.simulation.copies import copied, place, remove_abandon
 from budgetfrontier.tools.simulation.simulation_process import Steps
 from budgetfrontier.tools.simulation.simulation_process import simulate as simulate_all
 
-OVER = "this crawl was terminated: it hands out nothing ever again"
+OVER = "this crawl was terminated, for good: it hands out nothing ever again"
 NO_HISTORY = (
     "nothing is known of fetches in this crawl: its interface says nothing but that they ended. All of them are taken "
     "for successes of a second, without links"

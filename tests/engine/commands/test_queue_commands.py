@@ -12,9 +12,10 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import runner, state_preview, undo_checks
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.dry_runs import dry_run
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.testing import crash
-from tests.support import START, in_progress, memory, on_disk, pages, post, state
+from tests.support import START, in_progress, kernel, memory, on_disk, pages, post, state
 
 LATER = START + 5000.0
 VERBS = ("retire", "unretire", "snooze", "wake", "set_queue")
@@ -221,6 +222,8 @@ def test_without_intervals_nothing_is_changed_and_for_good_nothing_is_kept() -> 
     with memory() as f:
         f.schedule_many(pages("ab", 1))
         assert "keep_urls" in refused(f, "set_queue", match="*", interval=5)
+        with pytest.raises(FrontierError, match="keep_urls"):
+            dry_run(kernel(f).tables.flushed(), "set_queue", {"queue": "a.test", "interval": 5})
         entry = give(f, "retire", match="*", for_good=True)
         with pytest.raises(FrontierError, match=r"retire, cannot be undone.*give the opposite command"):
             f.undo(entry.id)

@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, Settings
-from budgetfrontier.core.model import CrawlState, QueueRecord
+from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.engine.commands import deletion, operations, runner, state_preview
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.reports.trap_list import Suspect
+from budgetfrontier.rules.trap_evidence import Evidence
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.testing import crash
-from budgetfrontier.tools.cli import adjustments, common, revive, steer
+from budgetfrontier.tools.cli import adjustments, common, revive, steer, trap_holding
+from tests.steering_commands import STEERING, has_option, parsers
 from tests.support import in_progress, make_settings, on_disk, pages, post, until
 from tests.tools.cli.conftest import Cli
 
@@ -1031,27 +1034,31 @@ def test_a_dry_run_says_that_nothing_is_left_to_crawl(tmp_path: Path, cli: Cli) 
         assert cli("retire", tmp_path, "b.test", "--dry-run").out.endswith(out)
 
 
+def test_all_commands_that_change_a_crawl_are_among_those_of_the_tests() -> None:
+    assert STEERING.keys() == {name for name, parser in parsers().items() if has_option(parser, "--reason")}
+
+
 @pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("adjust", ["--total-budget", "5"]),
-        ("retire", ["--match", "*"]),
-        ("snooze", ["--match", "*", "--for", "1h"]),
-        ("delete", ["--queue", "*"]),
-    ],
+    ("command", "dry_run"),
+    [(name, dry) for name in STEERING for dry in (False, True) if not dry or has_option(parsers()[name], "--dry-run")],
 )
 def test_a_command_on_a_terminated_crawl_and_its_dry_run_say_that_nothing_is_fetched(
-    tmp_path: Path, cli: Cli, command: str, words: list[str]
+    tmp_path: Path, cli: Cli, command: str, dry_run: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Frontier.open(tmp_path / "frontier") as frontier:
-        frontier.schedule_many(["https://a.test/1", "https://b.test/1"])
-        frontier.terminate()
-    answer = cli(command, tmp_path, *words, "--dry-run")
-    assert answer.code == 0
-    assert "the crawl was terminated, for good: nothing more is fetched, whatever this changes\n" in answer.out
-    told = cli(command, tmp_path, *words, "--reason", "all the same")
-    assert told.code == 0
-    assert told.err.count("the crawl was terminated, for good: nothing more is fetched, whatever this changes\n") == 1
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"keep_urls": True}})) as f:
+        f.schedule_many(["https://b.test/1", "https://a.test/1"])
+        f.finish(f.lease(1)[0], Outcome.DEAD, reason="gone")
+        f.delete(queue="a.test")
+        f.terminate()
+    (tmp_path / "urls").write_text("https://new.test/\n")
+    named = {"FILE": str(tmp_path / "urls"), "AUDIT_ID": "1"}
+    words = [named.get(word, word) for word in STEERING[command]]
+    suspect = Suspect("b.test", QueueState.READY, 1.0, 1, 1, 1, [Evidence("links", 1.0, "finds many")], [], 3)
+    monkeypatch.setattr(trap_holding, "_suspect", lambda args, operator: suspect)
+    answer = cli(command, tmp_path, *words, *["--dry-run"] * dry_run)
+    assert (answer.out + answer.err).count("crawl was terminated, for good: ") == 1, answer
+    with Reader(tmp_path / "frontier") as reader:
+        assert len(reader.audit()) == 2 or not dry_run
 
 
 @pytest.mark.parametrize("everywhere", [True, False])

@@ -267,6 +267,30 @@ def test_queues_uris_and_dead_letters_are_selected_by_pattern_state_and_reason(j
     assert deleted.effect["deleted"] == 3 and replayed.effect["first"] == ["http://dead.test/"]
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_each_command_on_a_terminated_crawl_says_so(job: Path, dry_run: bool) -> None:
+    bodies = {"withdraw": {"id": 2}} | BODIES | {"discard": {"ids": None}, "undo": {"id": 3}}
+    bodies |= {"set-queue": {"queue": "named.test", "interval": 60}}
+    assert {one.name for one in COMMANDS} == bodies.keys() | {"simulate"}
+    with Frontier.open(job / "frontier") as f:
+        f.adjust(match="queue:capped.test", queue_total_budget=9)
+        f.snooze("named.test", until=time.time() + 60)
+        f.terminate()
+
+    async def act(caller: Caller) -> dict[str, str]:
+        told = {}
+        for name, body in bodies.items():
+            asked = body | {"reason": "x", "dry_run": dry_run}
+            async with caller.client.post(f"{PREFIX}/jobs/job/{name}", headers=caller.headers, json=asked) as answer:
+                told[name] = await answer.text()
+        async with caller.client.post(f"{PREFIX}/jobs/job/simulate", headers=caller.headers, json={}) as answer:
+            return told | {"simulate": await answer.text()}
+
+    told = called(job, act, Role.ADMIN)
+    assert "keep_urls" in told.pop("set-queue")  # is refused here
+    assert {name: text for name, text in told.items() if "crawl was terminated, for good: " not in text} == {}
+
+
 def test_names_that_name_nothing_are_said(job: Path) -> None:
     async def act(caller: Caller) -> list[CommandResult]:
         body = {"queues": ["named.test", "nmed.test"], "reason": "x"}
