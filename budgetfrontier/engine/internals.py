@@ -219,7 +219,7 @@ class Internals:
     ) -> bool:
         """Set values of a queue that a crawler may change with each response: nothing is audited, nor undone.
 
-        `interval` and `max_completed` are those of `set_queue`. `total_budget` (-1: no maximum) replaces that of the
+        `interval` and `max_completed` are those of `set_queue`. `total_budget` (-1: no limit) replaces that of the
         settings, but not that of an adjustment. `blocked_until` is a block (epoch seconds; 0: none). All of it survives
         restarts. The first two need `frontier.keep_urls`. Returns False if there is no such queue. O(1).
         """

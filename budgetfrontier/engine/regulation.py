@@ -34,7 +34,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         budget = None if self.total_budget is None else arguments.exactly(self.total_budget, -1, MOST_BUDGET + 1)
         if budget is None and self.total_budget is not None:
             raise arguments.error_of_count(self.total_budget, FrontierError)(
-                f"a total budget is a whole number up to {MOST_BUDGET:,}, -1 for no maximum, "
+                f"a total budget is a whole number up to {MOST_BUDGET:,}, -1 for no limit, "
                 f"not {self.total_budget!r:.60}"
             )
         if self.blocked_until is not None and not isfinite(self.blocked_until):

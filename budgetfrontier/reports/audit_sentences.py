@@ -7,7 +7,7 @@ from typing import Any
 
 from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words, paces_in_words
 from budgetfrontier.core.units import format_size, format_time
-from budgetfrontier.reports.format import as_written, clean, counted, setting_as_written
+from budgetfrontier.reports.format import as_written, clean, counted, setting_in_words
 from budgetfrontier.storage.records import AuditEntry
 
 _LONGEST = 200  # characters of a pattern, a key or a value
@@ -82,7 +82,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _set(name: str, value: object) -> str:
-    return _short(None if value is None else setting_as_written(name, value))
+    return _short(setting_in_words(name, value))
 
 
 def _short(value: object) -> str:
@@ -308,7 +308,10 @@ def _settings(args: _Values, effect: _Values) -> str:
     before = effect.get("before", {})
     if not effect.get("after"):
         return "Opened with the same settings."
-    parts = (f"{name} {_short(before.get(name))} -> {_short(value)}" for name, value in effect.get("after", {}).items())
+    parts = (
+        f"{name} {_set(name, before.get(name))} -> {_set(name, value)}"
+        for name, value in effect.get("after", {}).items()
+    )
     return f"Opened with other settings: {', '.join(parts)}."
 
 

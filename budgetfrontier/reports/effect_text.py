@@ -7,6 +7,8 @@ from typing import Any
 
 from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words, paces_in_words
 from budgetfrontier.core.units import format_size, format_time
+from budgetfrontier.settings.quantities import in_words as in_words_of_settings
+from budgetfrontier.settings.quantities import with_unit
 
 _TIMES = ("wake_time", "block", "delayed", "rest", "closed_until", "until", "as_of")  # values that are epoch seconds
 _KEPT = ("inverse", "then", "promised")
@@ -18,6 +20,8 @@ def as_told(name: str, value: object) -> str:
     """Return a value of this name as a text."""
     if name in PACE and (value is None or isinstance(value, int | float)):
         return pace_in_words(name, value)
+    if words := in_words_of_settings(name, value):
+        return words
     if value is None or isinstance(value, bool):
         return {None: "-", True: "yes", False: "no"}[value]
     if name in _TIMES and isinstance(value, int | float):
@@ -31,7 +35,7 @@ def as_told(name: str, value: object) -> str:
             return f"({len(value)})"
         more = f", and {len(value) - _LISTED:,} more" if len(value) > _LISTED else ""
         return f"{', '.join(as_told(name, one) for one in value[:_LISTED])}{more}"
-    return str(value)
+    return str(with_unit(name, value))
 
 
 def _told_parts(name: str, values: Mapping[str, Any]) -> str:

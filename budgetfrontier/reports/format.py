@@ -15,8 +15,10 @@ __all__ = (
     "clean",
     "counted",
     "figure",
+    "limit_in_words",
     "percent",
     "setting_as_written",
+    "setting_in_words",
     "time_left",
     "without_password",
 )
@@ -94,7 +96,7 @@ def time_left(seconds: float | None) -> str:
     """Format the time until something is reached, in whole seconds; "-" if that is not known.
 
     >>> time_left(90_000.5), time_left(0.0), time_left(None)
-    ('1d 1h', 'now', '-')
+    ('1d1h', 'now', '-')
     """
     if seconds is None:
         return "-"
@@ -119,6 +121,28 @@ def setting_as_written(name: str, value: object) -> str:
     from budgetfrontier.settings.quantities import with_unit  # commands without settings do not wait for it
 
     return as_written(with_unit(name, value))
+
+
+def setting_in_words(name: str, value: object) -> str:
+    """Return the value of a setting for people: with its unit, or as the words for a number that stands for none.
+
+    >>> setting_in_words("queue_total_budget", -1), setting_in_words("queue_total_budget", 3)
+    ('no limit', '3')
+    >>> setting_in_words("revisit.after", 0), setting_in_words("politeness.min_delay", 0)
+    ('never', '0s')
+    """
+    from budgetfrontier.settings.quantities import in_words
+
+    return in_words(name, value) or ("none" if value is None else setting_as_written(name, value))
+
+
+def limit_in_words(value: int | None) -> str:
+    """Return a limit: a number below zero, or None, is none.
+
+    >>> limit_in_words(1500), limit_in_words(-1)
+    ('1,500', 'no limit')
+    """
+    return "no limit" if value is None or value < 0 else f"{value:,}"
 
 
 def as_written(value: object) -> str:

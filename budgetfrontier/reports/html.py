@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.core.units import format_size, short_duration
 from budgetfrontier.reports.charts import chart, ranking, states_bar, style_sheet, text
-from budgetfrontier.reports.format import between, called, counted, figure, figure_at_axis, percent, time_left
+from budgetfrontier.reports.format import (
+    between,
+    called,
+    counted,
+    figure,
+    figure_at_axis,
+    limit_in_words,
+    percent,
+    time_left,
+)
 from budgetfrontier.reports.over_time import SPAN_WORDS, compared, forecast_sentence
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import groups_line, state_line, summary_line
@@ -162,7 +171,7 @@ def _groups(groups: GroupsListed, shown: Sequence[GroupRow], now: float) -> Iter
             f"{row.queues:,}",
             f"{row.parked:,}",
             f"{row.in_flight:,}" + ("" if row.max_in_flight is None else f" / {row.max_in_flight:,}"),
-            f"{row.expenditure:,} / {row.total_budget:,}",
+            f"{row.expenditure:,} / {limit_in_words(row.total_budget)}",
             format_size(row.bytes),
             short_duration(row.wake_time - now) if row.wake_time > now else "-",
         )
@@ -187,7 +196,7 @@ def _table(state: QueueState, rows: Sequence[QueueRecord], count: int, now: floa
             f"{queue.balance:,}",
             f"{queue.last_cost} ({queue.average_cost:.1f})",
             short_duration(queue.wake_time - now) if queue.wake_time > now else "-",
-            f"{queue.expenditure:,} / {queue.total_budget:,}",
+            f"{queue.expenditure:,} / {limit_in_words(queue.total_budget)}",
             f"{queue.errors:,}",
             queue.last_leased or "-",
             queue.last_enqueued or "-",

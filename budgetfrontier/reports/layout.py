@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import IO, NamedTuple
 
 from budgetfrontier.core.units import format_count
-from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.format import clean, limit_in_words
 
 _GAP = 2
 _COMFORTABLE = {"url": 40, "last_leased": 40, "last_enqueued": 40}
@@ -83,7 +83,7 @@ class ListingLayout(NamedTuple):
         if isinstance(value, int) and name in _EXACT:
             return str(value)
         if isinstance(value, int):
-            return "none" if name == "total_budget" and value < 0 else format_count(value)
+            return limit_in_words(value) if name == "total_budget" and value < 0 else format_count(value)
         if isinstance(value, float):
             return f"{value:.1f}" if abs(value) < 10_000 else format_count(round(value))
         text = clean(str(value))

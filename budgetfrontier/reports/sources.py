@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.reports.format import setting_as_written
+from budgetfrontier.reports.format import setting_in_words
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups, per_uri
@@ -96,9 +96,9 @@ def source_lines(found: list[dict[str, Any]]) -> Iterator[str]:
         *over, source = setting["sources"]
         if over:
             name = setting["name"]
-            earlier = ((_source(one), setting_as_written(name, one["value"])) for one in reversed(over))
+            earlier = ((_source(one), setting_in_words(name, one["value"])) for one in reversed(over))
             below = "".join(f", over {where}: {value}" for where, value in earlier)
-            yield f"{name} {setting_as_written(name, setting['value'])}  from {_source(source)}{below}"
+            yield f"{name} {setting_in_words(name, setting['value'])}  from {_source(source)}{below}"
 
 
 def _source(source: dict[str, Any]) -> str:

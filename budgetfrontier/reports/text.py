@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.core.units import format_duration
 from budgetfrontier.reports import listings, queue_rows
-from budgetfrontier.reports.format import clean, counted, percent
+from budgetfrontier.reports.format import clean, counted, limit_in_words, percent
 from budgetfrontier.reports.layout import EXACT, ListingLayout
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.wrong_now import PresentProblem
@@ -228,7 +228,7 @@ def _spend(overview: Overview) -> Iterator[str]:
     yield " Top spenders: totalSpend/totalBudget share queue"
     for queue in spend.top:
         share = queue.expenditure / spend.total
-        yield f"  {queue.expenditure}/{queue.total_budget} {percent(share, 1)} {clean(queue.queue)}"
+        yield f"  {queue.expenditure:,}/{limit_in_words(queue.total_budget)} {percent(share, 1)} {clean(queue.queue)}"
     if spend.spenders > len(spend.top):
         yield f"...and {spend.spenders - len(spend.top):,} more"
     yield f" Stranded: {counted(spend.stranded, 'URI')} in {counted(spend.stranding_count, 'retired queue')}"

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_over_total(spent: int, total: int, reached: bool) -> bool:
-    """Return whether `spent` exceeds a total budget, or with `retire_when: reached` equals it. Negative: no maximum."""
+    """Return whether `spent` exceeds a total budget, or with `retire_when: reached` equals it. Negative: no limit."""
     return total >= 0 and (spent >= total if reached else spent > total)
 
 
 def rest_of_total(spent: int, total: int, reached: bool) -> int | None:
-    """Return the rest of a total budget, which is not spent, until it is, if URIs cost 1; None: no maximum."""
+    """Return the rest of a total budget, which is not spent, until it is, if URIs cost 1; None: no limit."""
     return None if total < 0 else total - spent + (not reached)
 
 

@@ -67,7 +67,7 @@ def wanted_budget(request: Any) -> int | None:
         return None
     budget = request.meta[BUDGET]
     if type(budget) is not int or not -1 <= budget <= MOST_BUDGET:
-        raise InvalidMeta(f"{BUDGET} is a whole number, -1 for no maximum, not {budget!r}")
+        raise InvalidMeta(f"{BUDGET} is a whole number, -1 for no limit, not {budget!r}")
     return budget
 
 

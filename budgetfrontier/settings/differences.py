@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from budgetfrontier.settings.field import Field, fields
+from budgetfrontier.settings.quantities import in_words, with_unit
 from budgetfrontier.settings.redaction import without_secrets
 from budgetfrontier.settings.schema import FrontierSettings, Override
 from budgetfrontier.settings.settings import Settings
@@ -30,7 +31,7 @@ class SettingChange(NamedTuple):
     after: Any
 
     def __str__(self) -> str:
-        return f"{self.name}: {_line(self.before)} -> {_line(self.after)}"
+        return f"{self.name}: {_line(self.name, self.before)} -> {_line(self.name, self.after)}"
 
 
 def changes(before: Settings, after: Settings) -> Iterator[SettingChange]:
@@ -59,8 +60,9 @@ def _plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _line(value: Any) -> str:
-    text = msgspec.json.encode(value).decode() if isinstance(value, list | dict) else str(value)
+def _line(name: str, value: Any) -> str:
+    is_plain = not isinstance(value, list | dict)
+    text = str(in_words(name, value) or with_unit(name, value)) if is_plain else msgspec.json.encode(value).decode()
     return text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + "..."
 
 

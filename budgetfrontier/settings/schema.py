@@ -122,7 +122,7 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     total_budget: Annotated[
         int | str,
         Field(
-            "what its queues may spend together; -1: no maximum; star: by links, with by: registered-domain",
+            "what its queues may spend together; -1: no limit; star: by links, with by: registered-domain",
             either("star", integer(-1)),
         ),
     ] = -1
@@ -281,17 +281,22 @@ class OfGroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     total_budget: Annotated[
         int | None,
-        Field("what its queues may spend together; -1: no maximum", optional(integer(-1)), True),
+        Field("what its queues may spend together; -1: no limit; null: as defined", optional(integer(-1)), True),
     ] = None
     max_in_flight: Annotated[
-        int | None, Field("the most fetches of the group at a time", optional(integer(1)), True)
+        int | None, Field("the most fetches of the group at a time; null: as defined", optional(integer(1)), True)
     ] = None
     max_bandwidth: Annotated[
-        int | None, Field("the most bytes a second of the group, on average; 0: no limit", optional(SIZE), True)
+        int | None,
+        Field("the most bytes a second of the group, on average; 0: no limit; null: as defined", optional(SIZE), True),
     ] = None
     quotas: Annotated[
         dict[str, int] | None,
-        Field("how many URIs and bytes may be fetched of the group, as in quotas", "optional_quota", True),
+        Field(
+            "how many URIs and bytes may be fetched of the group, as in quotas; null: as defined",
+            "optional_quota",
+            True,
+        ),
     ] = None
 
 
@@ -346,7 +351,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     balance_replenish_amount: Annotated[
         int, Field("what a queue may spend each time it is activated; 0 or less retires it", integer(), True)
     ] = 3000
-    queue_total_budget: Annotated[int, Field("what a queue may spend in total; -1: no maximum", integer(-1), True)] = -1
+    queue_total_budget: Annotated[int, Field("what a queue may spend in total; -1: no limit", integer(-1), True)] = -1
     retire_when: Annotated[
         str, Field("retire a queue once its total budget is exceeded, or reached", choice("exceeded", "reached"), True)
     ] = "exceeded"
@@ -387,7 +392,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     precedence_floor: Annotated[
         int | None,
         Field(
-            "the precedence from which on queues are INELIGIBLE, not crawled; null: none are",
+            "the precedence from which on queues are INELIGIBLE, not crawled; null: none",
             optional(PRECEDENCE),
         ),
     ] = None
@@ -644,35 +649,46 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     paused: Annotated[bool, Field("when it is paused", FLAG)] = True
     no_process: Annotated[
         float | None,
-        Field("when no process has run it for this long, with work left; at once if it was killed", optional(DURATION)),
+        Field(
+            "when no process has run it for this long, with work left; at once if it was killed; null: never",
+            optional(DURATION),
+        ),
     ] = 600.0
     no_commit: Annotated[
-        float | None, Field("when its process has not used the frontier for this long", optional(POSITIVE_DURATION))
+        float | None,
+        Field("when its process has not used the frontier for this long; null: never", optional(POSITIVE_DURATION)),
     ] = 300.0
     starved: Annotated[
-        float | None, Field("when nothing was fetched for this long, with URIs queued", optional(POSITIVE_DURATION))
+        float | None,
+        Field("when nothing was fetched for this long, with URIs queued; null: never", optional(POSITIVE_DURATION)),
     ] = 1800.0
-    hung_leases: Annotated[float | None, Field("when a URI is leased for this long", optional(POSITIVE_DURATION))] = (
-        1800.0
-    )
+    hung_leases: Annotated[
+        float | None, Field("when a URI is leased for this long; null: never", optional(POSITIVE_DURATION))
+    ] = 1800.0
     disk_below: Annotated[int, Field("when a disk that it writes to has less than this free; 0: never", SIZE)] = (
         5 * 1024**3
     )
     disk_full_within: Annotated[
         float | None,
-        Field("when such a disk will be full within this at the rate of late", optional(POSITIVE_DURATION)),
+        Field(
+            "when such a disk will be full within this at the rate of late; null: never", optional(POSITIVE_DURATION)
+        ),
     ] = None
     dead_letters: Annotated[
-        int | None, Field("when so many URIs have become dead letters within an hour", optional(integer(1)))
+        int | None,
+        Field("when so many URIs have become dead letters within an hour; null: never", optional(integer(1))),
     ] = None
     queue_share: Annotated[
         float | None,
-        Field("when one queue has spent this share of what the busiest ones spent in an hour", optional(PROBABILITY)),
+        Field(
+            "when one queue has spent this share of what the busiest ones spent in an hour; null: never",
+            optional(PROBABILITY),
+        ),
     ] = None
     trap: Annotated[
         float | None,
         Field(
-            "when a queue looks like a crawler trap with this score, of 0.5 to 1; looked for every 15 minutes",
+            "when a queue looks like a crawler trap with this score, of 0.5 to 1, every 15 minutes; null: never",
             optional(SCORE),
         ),
     ] = None

@@ -17,7 +17,7 @@ from tests.support import memory, on_disk, pages, post, record
 SYNTAX = re.compile(r"[{}\[\]]|None|True|False|[a-z]=")
 GIVEN: list[tuple[str, dict[str, Any], str]] = [
     ("adjust", {"match": "host:a.test", "set": {"queue_total_budget": 50, "precedence": 1}},
-     "Set queue_total_budget to 50 (before: -1), precedence to 1 (before: 3) for host:a.test; 1 queue matched, "
+     "Set queue_total_budget to 50 (before: no limit), precedence to 1 (before: 3) for host:a.test; 1 queue matched, "
      "1 changed."),
     ("withdraw", {"id": 1}, "Withdrew adjustment 1 (queue_total_budget 50, precedence 1 for host:a.test); "
      "1 queue matched, 1 changed."),

@@ -11,6 +11,14 @@ def test_values_are_told_by_their_names() -> None:
     assert as_told("ids", [1, 2]) == "1, 2" and as_told("ids", list(range(22))).endswith("18, 19, and 2 more")
 
 
+def test_settings_are_told_with_units_and_words_for_numbers_that_stand_for_none() -> None:
+    settings = {"queue_total_budget": -1, "revisit.after": 0, "politeness.min_delay": 90.0, "precedence_floor": None}
+    told = "queue_total_budget=no limit revisit.after=never politeness.min_delay=1m30s precedence_floor=none"
+    assert as_told("set", settings) == told
+    effect = {"before": {"frontier.queue_total_budget": -1}, "after": {"frontier.queue_total_budget": 3}}
+    assert changes(effect) == [("frontier.queue_total_budget", "no limit", "3")]
+
+
 def test_what_was_before_and_after_is_shown_beside_each_other() -> None:
     effect = {
         "before": {"state": "READY", "wake_time": 0.0, "by_name": False},

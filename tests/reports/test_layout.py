@@ -127,7 +127,7 @@ def test_numbers_are_shown_with_three_digits(count: int, shown: str) -> None:
 
 def test_numbers_are_exact_without_a_width() -> None:
     assert ListingLayout(80).cell("queued", 12_345) == "12.3k"
-    assert (ListingLayout(80).cell("total_budget", -1), ListingLayout(80).cell("balance", -1)) == ("none", "-1")
+    assert (ListingLayout(80).cell("total_budget", -1), ListingLayout(80).cell("balance", -1)) == ("no limit", "-1")
     out = io.StringIO()
     listings.write([("a", 12_345)], ("queue", "queued"), out, layout=EXACT)
     assert "12345" in out.getvalue()

@@ -203,7 +203,7 @@ def test_spend_section_names_the_top_spenders_and_what_is_stranded() -> None:
         " Spread: Gini 0.50; the ten biggest spenders have 100%",
         " Top spenders: totalSpend/totalBudget share queue",
         "  75/70 75.0% big.test",
-        "  25/-1 25.0% small.test",
+        "  25/no limit 25.0% small.test",
         " Stranded: 9 URIs in 1 retired queue",
         "  9 big.test",
     ]
@@ -215,7 +215,7 @@ def test_a_small_share_is_not_nothing() -> None:
     assert lines[1:4] == [
         " Spread: Gini 0.00; the ten biggest spenders have <1%",
         " Top spenders: totalSpend/totalBudget share queue",
-        "  1/-1 <0.1% 0.test",
+        "  1/no limit <0.1% 0.test",
     ]
     assert "the ten biggest spenders have <1%." in Page(html.render(make_report(*queues), now=NOW)).text
 

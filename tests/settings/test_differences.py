@@ -18,8 +18,8 @@ def test_only_what_differs_is_told_in_the_order_of_the_schema() -> None:
     assert told(given, given) == []
     assert told({}, given) == [
         f"crawl: {Settings().crawl} -> a",
-        "frontier.queue_total_budget: -1 -> 5",
-        "frontier.retry.delay: 900.0 -> 3600.0",
+        "frontier.queue_total_budget: no limit -> 5",
+        "frontier.retry.delay: 15m -> 1h",
     ]
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.field import Row, all_settings
 from budgetfrontier.settings.profiles import profiles
-from budgetfrontier.settings.quantities import with_units
+from budgetfrontier.settings.quantities import in_words, with_unit, with_units
 from budgetfrontier.settings.validation import profile
 
 GIVEN: dict[str, Any] = {
@@ -29,3 +32,32 @@ def test_durations_and_sizes_have_units_and_other_numbers_have_none() -> None:
 def test_they_are_read_back_as_they_were() -> None:
     for settings in (Settings(), Settings.from_dict(GIVEN), *(profile(name, Settings()) for name in profiles())):
         assert Settings.from_dict(with_units(settings)) == settings
+
+
+def test_a_number_that_stands_for_something_else_is_told_as_its_documentation_has_it() -> None:
+    assert in_words("frontier.queue_total_budget", -1) == in_words("queue_total_budget", -1) == "no limit"
+    assert (in_words("queue_total_budget", 3), in_words("queue_total_budget", 0)) == ("", "")
+    assert (in_words("limits.max_time", 0.0), in_words("revisit.after", 0)) == ("no limit", "never")
+    assert (in_words("alerts.trap", None), in_words("fetch.proxy", None)) == ("never", "none")
+    assert (in_words("hold_queues", False), in_words("wake_time", None), in_words("seeds", "0")) == ("", "", "")
+
+
+@pytest.mark.parametrize("row", all_settings(Settings), ids=lambda row: row.name)
+def test_no_setting_has_a_number_below_zero_or_a_null_without_words(row: Row) -> None:
+    if "null" in row.type:
+        assert in_words(row.name, None)
+    if "from -1" in row.type or "-1" in row.type:
+        assert in_words(row.name, -1) == "no limit"
+
+
+def test_units_are_those_of_any_setting() -> None:
+    for name, value, written in [
+        ("limits.max_time", 5400, "1h30m"),
+        ("frontier.retry.delay", 60, "1m"),
+        ("retry.delay", 60, "1m"),
+        ("fetch.max_body", 65536, "64KiB"),
+        ("guards.resume_at", 65536, "64KiB"),
+        ("precedence", 60, 60),
+        ("nothing", 60, 60),
+    ]:
+        assert with_unit(name, value) == written

@@ -94,7 +94,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     A dry run counts the queues that would retire and revive, and lists the first 1,000; matched ones over budget before
     and after (`still_over`), and those retired by name, which stay (`by_name`). `uris` counts the URIs, of those held
     now, that the revived queues would hand out, `spend` is their cost, `ceiling` the rest of the budgets, for these and
-    for new URIs (None: no maximum); a last URI that costs more than 1 may go beyond it. `others` has all three, before
+    for new URIs (None: no limit); a last URI that costs more than 1 may go beyond it. `others` has all three, before
     and after, for the queues that are not retired and get another budget. With a `precedence_floor` it also counts and
     lists the queues that become INELIGIBLE, and those that are so no more (`eligible`, with `eligible_spend`). A change
     of crawl windows also counts the queues that are outside of theirs at that time after it alone (`closed_count`),

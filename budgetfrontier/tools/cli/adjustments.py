@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.units import format_time
-from budgetfrontier.reports.format import clean, counted, setting_as_written
+from budgetfrontier.reports.format import clean, counted, setting_in_words
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.sentences import note, say, tell_end
 
@@ -113,7 +113,7 @@ def _name_unknown(keys: Sequence[str]) -> None:
 
 def settings_of(adjustment: dict[str, Any]) -> str:
     """Return the settings of an adjustment as text."""
-    return clean(", ".join(f"{name} {setting_as_written(name, value)}" for name, value in adjustment["set"].items()))
+    return clean(", ".join(f"{name} {setting_in_words(name, value)}" for name, value in adjustment["set"].items()))
 
 
 def _minute(epoch: float) -> str:
@@ -141,8 +141,8 @@ def _values(group: dict[str, Any]) -> str:
     parts = []
     for name, after in group["after"].items():
         before = group["before"][name]
-        shown = "?" if after is None else setting_as_written(name, after)
-        parts.append(f"{name}{'' if before is None else f' {setting_as_written(name, before)}'} -> {shown}")
+        shown = "?" if after is None else setting_in_words(name, after)
+        parts.append(f"{name}{'' if before is None else f' {setting_in_words(name, before)}'} -> {shown}")
     return ", ".join(parts)
 
 

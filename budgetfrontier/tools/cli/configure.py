@@ -69,7 +69,7 @@ output:
 frontier:
   politeness: {delay_factor: 5.0, min_delay: 3s, max_delay: 30s}
   balance_replenish_amount: 3000      # what a host may spend before others have their turn
-  queue_total_budget: -1              # what a host may spend in all, which ends traps; -1: no maximum
+  queue_total_budget: -1              # what a host may spend in all, which ends traps; -1: no limit
   # cost_policy: wag                  # what a fetch costs: unit (1), wag (more for query strings), zero, ...
   # pause_at_finish: true             # pause when all is crawled that budgets allow, to look and to raise some
   # retry: {max_retries: 30, delay: 15m}

@@ -48,7 +48,7 @@ def write_queue(
 ) -> None:
     """Print a queue with its group and quotas, and some of its URIs with their places."""
     from budgetfrontier.reports import listings
-    from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.format import clean, limit_in_words
     from budgetfrontier.reports.layout import layout_for, shortened
     from budgetfrontier.storage.report import row as report_row
 
@@ -86,6 +86,8 @@ def write_queue(
             if name == "wake_time" and value <= time.time():
                 value = 0.0  # it waits for nothing
             shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value
+            if name.rpartition(".")[2] == "total_budget" and value is not None:
+                shown = limit_in_words(value)
             if name in PACE:
                 shown = pace_in_words(name, value)
             text = "-" if shown is None else clean(str(shown)) or "-"

@@ -28,7 +28,7 @@ from budgetfrontier.reports.format import (
     figure,
     figure_at_axis,
     percent,
-    setting_as_written,
+    setting_in_words,
     time_left,
 )
 from budgetfrontier.reports.over_time import SPAN_WORDS
@@ -63,7 +63,7 @@ def environment() -> Environment:
         "called": called,
         "short": short,
         "as_written": as_written,
-        "setting_as_written": setting_as_written,
+        "setting_in_words": setting_in_words,
         "sentence": sentence,
         "in_words": in_words,
         "changes": effect_text.changes,

@@ -15,7 +15,7 @@ from rich.text import Text
 from budgetfrontier.core.model import Process, QueueRecord, QueueState
 from budgetfrontier.core.units import format_count, format_duration, format_size
 from budgetfrontier.reports.charts import STATES
-from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.format import clean, limit_in_words
 from budgetfrontier.reports.layout import cells, shortened
 from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.rules.rates import SHOWN, curves, window
@@ -325,7 +325,7 @@ def _row(key: str, state: str, values: Sequence[str], sizes: Sequence[int], firs
 def _cell(queue: QueueRecord, name: str, *, exact: bool) -> str:
     value = getattr(queue, name)
     if name == "total_budget" and value < 0:
-        return "none"
+        return limit_in_words(value)
     return f"{value}" if exact else format_count(value)
 
 
@@ -335,7 +335,7 @@ def _opened(shown: Shown, key: str, width: int) -> list[Text]:
     if opened is None or opened.queue is None:
         return [*lines, Text("There is no such queue any more." if opened else "")]
     queue = opened.queue
-    budget = "none" if queue.total_budget < 0 else f"{queue.total_budget:,}"
+    budget = limit_in_words(queue.total_budget)
     lines.append(Text(str(queue.state), style=_STATES[queue.state]))
     lines[-1].append(
         f"  {queue.queued:,} queued of {queue.enqueued:,}  {queue.out:,} out  {queue.errors:,} errors", style="default"

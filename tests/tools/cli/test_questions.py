@@ -69,7 +69,7 @@ ANSWERS = {
     ),
     "Which hosts eat the budget?": Answer(
         ("leased_ago\nfailed.test ",),
-        ("prec leased failed.test EXHAUSTED 0 51 / no maximum",),
+        ("prec leased failed.test EXHAUSTED 0 51 / no limit",),
         query="?sort=expenditure",
     ),
     "Which hosts ate it in the last hour?": Answer(("failed.test     51  89%",), ("failed.test 51",), query="?span=1h"),
@@ -137,7 +137,7 @@ ANSWERS = {
     ),
     "Which queues have waited longest for a turn?": Answer(
         ("leased_ago\nstarved.test  INACTIVE", "capped.test   INACTIVE"),
-        ("starved.test INACTIVE 12 0 / no maximum 0.0 0 0 12 9 never",),
+        ("starved.test INACTIVE 12 0 / no limit 0.0 0 0 12 9 never",),
         query="?state=INACTIVE",
     ),
     "Which fetches hang, and since when?": Answer(

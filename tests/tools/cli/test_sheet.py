@@ -111,7 +111,7 @@ def test_force_retire_retires_a_queue_at_its_turn(job: Path, cli: Cli) -> None:
 
 def test_explain_and_audit_name_the_sheet(job: Path, cli: Cli) -> None:
     told = cli("explain", job, "a.test").out
-    assert "  queue_total_budget 100  from sheet smallBudget (domain:a.test), over the default: -1" in told
+    assert "  queue_total_budget 100  from sheet smallBudget (domain:a.test), over the default: no limit" in told
     cli("sheet", job, "add", "veryPolite", "--match", "host:b.test")
     cli("sheet", job, "remove", "veryPolite", "--match", "host:b.test")
     told = cli("audit", job).out

@@ -1129,3 +1129,30 @@ def test_the_pace_of_queues_has_units_wherever_it_is_told(tmp_path: Path, cli: C
     cli("set-queue", tmp_path, "b.test", "--interval", "1h")
     would = cli("undo", tmp_path, newest(tmp_path).id, "--dry-run").out
     assert "interval: 1h -> of the settings\n" in would
+
+
+def test_people_are_told_that_there_is_no_limit_and_programs_its_number(stopped: Path, cli: Cli) -> None:
+    """In dry runs, results, the audit, undo, and of one queue."""
+    given = ("adjust", stopped, "--match", "queue:snoozed.test", "--total-budget")
+    limited = ("--set", "max_queue_size=5", "--set", "revisit.after=1d")
+    told = "snoozed.test: max_queue_size no limit -> 5, revisit.after never -> 1d, queue_total_budget no limit -> 3\n"
+    assert told in cli(*given, "3", *limited, "--dry-run").out
+    assert told in cli(*given, "3", *limited, "--reason", "a trap").out
+    number = newest(stopped).id
+    assert "queue_total_budget 3 -> no limit\n" in cli(*given, "-1", "--dry-run").out
+    assert "queue_total_budget to 3 (before: no limit)" in cli("audit", stopped).out
+    assert "over the default: no limit" in cli("explain", stopped, "snoozed.test").out
+    cli("undo", stopped, number)
+    cli(*given, "-1")
+    shown = [
+        cli("audit", stopped),
+        cli("explain", stopped, "snoozed.test"),
+        cli("queue", stopped, "snoozed.test"),
+        cli("undo", stopped, newest(stopped).id, "--dry-run"),
+    ]
+    for said in shown:
+        assert not re.search(r"(?<!--total-budget) -1\b", said.out), "but for the command as it was given"
+    assert "total_budget:             no limit\n" in shown[2].out
+    assert "queue_total_budget to no limit (before: no limit)" in shown[0].out
+    as_json = json.loads(cli("queue", stopped, "snoozed.test", "--format", "json").out)
+    assert as_json["total_budget"] == -1 and newest(stopped).args["set"] == {"queue_total_budget": -1}

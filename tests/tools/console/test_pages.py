@@ -57,6 +57,22 @@ def test_a_scan_shows_no_queue_in_a_state_that_it_has_left_since(job: Path) -> N
     assert "No queue matches" in none and "Rows 1 to 0" not in none
 
 
+def test_pages_show_that_there_is_no_limit(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        for budget in (3, -1):
+            frontier.adjust(match="queue:named.test", queue_total_budget=budget, max_queue_size=0)
+    paths = ("/queue/named.test", "/adjustments", "/audit", "/audit/2", "/retired")
+    shown = {path: re.sub(r"<style.*?</style>|<[^>]*>", "", get(job, path)[1], flags=re.DOTALL) for path in paths}
+    for path, text in shown.items():
+        assert not re.search(r"(?<!--total-budget) -1\b", text), path
+    assert (
+        "queue_total_budget = no limit" in shown["/adjustments"]
+        and "max_queue_size = no limit" in shown["/adjustments"]
+    )
+    assert "queue_total_budget to no limit (before: 3)" in shown["/audit"]
+    assert "no limit" in shown["/queue/named.test"]
+
+
 def test_traps_are_listed_with_what_would_hold_each(job: Path) -> None:
     with Frontier.open(job / "frontier") as frontier:
         frontier.schedule_many(f"http://cal.test/events/{year}/04" for year in range(2100, 2130))

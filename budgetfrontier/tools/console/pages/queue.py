@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from budgetfrontier.reports.cost_terms import cost_terms
-from budgetfrontier.reports.format import clean, setting_as_written
+from budgetfrontier.reports.format import clean, setting_in_words
 from budgetfrontier.reports.operators import AdjustmentRow, CrawlOperator, NoSuchQueue
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS, chosen_places
@@ -116,7 +116,7 @@ def _sources(
             if any(parse_match(text).matches(url, key, label) for text in patterns(one.match, groups)):
                 source |= dict.fromkeys(one.set, f"{_name(kind, one, number)}: {brief(one.match, _LONGEST_MATCH)}")
     rows = [
-        {"name": name, "value": setting_as_written(name, value_in(in_force, name)), "source": source.get(name, "")}
+        {"name": name, "value": setting_in_words(name, value_in(in_force, name)), "source": source.get(name, "")}
         for name in per_uri()
         if not is_of_groups(name)
     ]

@@ -20,7 +20,7 @@ JOBDIR = "job"
 
 BUDGETFRONTIER_SETTINGS = {
     "frontier": {
-        "queue_total_budget": 100,  # what a host may spend in all, which ends traps; a request costs 1; -1: no maximum
+        "queue_total_budget": 100,  # what a host may spend in all, which ends traps; a request costs 1; -1: no limit
         "retire_when": "reached",
         # "cost_policy": "wag",  # a URL with a query string costs 2
         # "balance_replenish_amount": 50,  # what a host may spend before others have their turn
