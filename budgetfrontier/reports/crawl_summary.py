@@ -10,6 +10,7 @@ from budgetfrontier.core.model import Run, Summary
 from budgetfrontier.core.vocabulary import NOFOLLOW, NOINDEX, NOT_STORED
 from budgetfrontier.reports.log_tables import FORBIDDEN
 from budgetfrontier.reports.spill import Sorter
+from budgetfrontier.rules.run_history import may_crawl
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_log import CrawlLogLine
@@ -35,12 +36,20 @@ def crawl_summary(
     With `since` (epoch seconds), those of the log count from then on. Without a log, they are None except those in
     `told`, which came with the ends of fetches.
 
+    Commands that were killed ran for no time of crawling. If there were more runs than are kept, the time of all of
+    them is not known, and rates only from a time on of which all runs are kept.
+
     A body counts as novel at the first appearance of its digest, later as a duplicate. One pass over the log,
     in bounded memory.
     """
     last = runs[-1] if runs else None
-    times = [(run.began, run.ended or (now if run.end is None else run.began)) for run in runs]
-    seconds = sum(end - began for began, end in times)
+    times = [
+        (run.began, run.ended or (now if run.end is None else run.began))
+        for run in runs
+        if run.leased or may_crawl(run.program)
+    ]
+    has_first = not runs or runs[0].number == 1
+    seconds = sum(end - began for began, end in times) if has_first else None
     status = str(totals.state) if totals.pause_reason is None else f"{totals.state} ({totals.pause_reason})"
     figures: dict[str, Any] = {
         "crawl": crawl,
@@ -48,8 +57,8 @@ def crawl_summary(
         "alive": alive,
         "last_stop": str(last.end) if last and last.end else None,
         "last_stop_reason": last.reason if last and last.end else None,
-        "runs": len(runs),
-        "began": runs[0].began if runs else None,
+        "runs": last.number if last else 0,
+        "began": runs[0].began if runs and has_first else None,
         "ended": last.ended if last else None,
         "duration": seconds,
         "discovered": totals.scheduled,
@@ -63,7 +72,8 @@ def crawl_summary(
         "expenditure": totals.expenditure,
     }
     fetched = dict.fromkeys(FETCHED) | told if entries is None else _fetched(entries)
-    elapsed = sum(max(end - max(began, since or 0.0), 0.0) for began, end in times)
+    is_known = has_first or (since is not None and since >= runs[0].began)
+    elapsed = sum(max(end - max(began, since or 0.0), 0.0) for began, end in times) if is_known else 0.0
     for name, amount in (("fetches_per_second", fetched["fetches"]), ("bytes_per_second", fetched["bytes"])):
         fetched[name] = round(amount / elapsed, 3) if amount is not None and elapsed > 0 else None
     return figures | fetched

@@ -14,7 +14,8 @@ _BAD = (RunEnd.KILLED, RunEnd.ERROR, RunEnd.DISK_FULL)
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the newest runs."""
     found = job.look(lambda operator: operator.runs())
-    return {"rows": [(run, _level(run)) for run in found[: -query.rows - 1 : -1]], "count": len(found)}
+    shown = found[: -query.rows - 1 : -1]
+    return {"rows": [(run, _level(run)) for run in shown], "count": found[-1].number if found else 0}
 
 
 def _level(run: Run) -> str:
