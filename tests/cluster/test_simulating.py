@@ -83,6 +83,12 @@ def test_a_simulation_passes_over_damage_and_leaves_the_store_as_it_is(
     out, _ = capsys.readouterr()
     assert json.loads(out)["today"]["fetches"] == sum(pages)
     assert stored() == before and len(before) == PARTITIONS + 1
+    for log in ("after", "before"):
+        good.with_name(f"{20_000:020}-{log}.snapshot").write_bytes(good.read_bytes())
+    good.unlink()
+    assert main(["simulate", "--cluster", URL, "--config", file]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "partition 2 of 'test' are of several topics, by their ids none, after, before: move those of topics" in told
 
 
 def test_the_console_simulates_the_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,11 @@ class Restorer:
         tried = self._tried.setdefault(partition, set())
         found = newest_first(names, self._crawl, partition, log_id)
         self._tell_others(set(newest_first(names, self._crawl, partition)) - set(found))
+        if len(logs := sorted({one.log for one in found})) > 1:  # which topic is there was not asked
+            raise SnapshotError(
+                f"the snapshots of partition {partition} of {self._crawl!r} are of several topics, by their ids "
+                f"{', '.join(log or 'none' for log in logs)}: move those of topics that are no more away"
+            )
         if found and found[0].position > position:
             self._check_end(found[0])
         for snapshot in found:

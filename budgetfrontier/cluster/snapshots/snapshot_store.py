@@ -52,6 +52,8 @@ class Snapshot(NamedTuple):
     partition: int
     position: int
     name: str
+    log: str = ""
+    """The identity of its log, as it is in the name."""
 
 
 def folder_of(crawl: str, partition: int) -> str:
@@ -80,7 +82,7 @@ def newest_first(names: Iterable[str], crawl: str, partition: int, log: str | No
     wanted = None if log is None else _in_name(log)
     form = re.compile(re.escape(folder_of(crawl, partition)) + r"/([0-9]{20})(?:-([\w-]+))?\.snapshot", re.ASCII)
     matches = [match for name in names if (match := form.fullmatch(name)) and wanted in (None, match[2] or "")]
-    found = [Snapshot(partition, int(match[1]), match[0]) for match in matches]
+    found = [Snapshot(partition, int(match[1]), match[0], match[2] or "") for match in matches]
     return sorted(found, key=lambda one: one.position, reverse=True)
 
 
