@@ -48,7 +48,7 @@ def config(room: Path, **cluster: object) -> str:
     (room / "store").mkdir(exist_ok=True)
     file = room / "workers.yaml"
     theirs = {"frontier": {"cost_policy": "only_there:cost"}, "seeds": [{"file": "only-there.txt"}]}
-    file.write_text(json.dumps({"crawl": CRAWL, "cluster": {"partitions": PARTITIONS, **cluster}, **theirs}))
+    file.write_text(json.dumps({"crawl": CRAWL, "cluster": {"partitions": PARTITIONS} | cluster, **theirs}))
     return str(file)
 
 
@@ -89,6 +89,21 @@ def test_a_simulation_passes_over_damage_and_leaves_the_store_as_it_is(
     assert main(["simulate", "--cluster", URL, "--config", file]) == 1
     told = " ".join(capsys.readouterr().err.split())
     assert "partition 2 of 'test' are of several topics, by their ids none, after, before: move those of topics" in told
+
+
+def test_another_number_of_partitions_than_that_of_the_workers_is_said_and_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "store"
+    file = config(tmp_path, snapshots=store.as_uri())
+    snapshot(tmp_path, 0)
+    names = [*store.rglob("*")]
+    config(tmp_path, snapshots=store.as_uri(), partitions=PARTITIONS - 1)
+    assert main(["simulate", "--cluster", URL, "--config", file]) != 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"is a snapshot of partition 0 of {PARTITIONS} of 'test', and partition 0 of {PARTITIONS - 1} of" in said
+    assert "set cluster.partitions and crawl as the workers" in said
+    assert [*store.rglob("*")] == names
 
 
 def test_the_console_simulates_the_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

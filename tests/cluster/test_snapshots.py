@@ -38,7 +38,7 @@ from budgetfrontier.cluster.snapshots.snapshot_store import (
     store_of,
 )
 from budgetfrontier.cluster.workers.partition_opening import set_aside
-from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, StorageFull
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NewerSchema, SettingsError, StorageFull
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.environment import Environment
@@ -213,9 +213,29 @@ def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: ClusterSe
     place = place_in(folder / "frontier")
     assert place is not None and place.position == 2
     store(settings).get(name_of(CRAWL, 0, 2), tmp_path / "file")
-    store(settings).put(name_of(CRAWL, 1, 9), tmp_path / "file")
-    restore(1, tmp_path / "another")  # the name lies: it is not used
-    assert place_in(tmp_path / "another" / "frontier") is None
+    store(settings).put(name_of(CRAWL, 0, 9), tmp_path / "file")
+    Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "another")  # the name lies: the one before is used
+    place = place_in(tmp_path / "another" / "frontier")
+    assert place is not None and place.position == 2
+    assert name_of(CRAWL, 0, 9) + ".damaged" in store(settings).names(f"{CRAWL}-0000")
+
+
+@pytest.mark.parametrize("settings", ["folder"], indirect=True)
+@pytest.mark.parametrize("wanted", [("other", 0, PARTITIONS), (CRAWL, 1, PARTITIONS), (CRAWL, 0, PARTITIONS + 1)])
+def test_a_snapshot_of_another_crawl_is_a_mistake_of_the_configuration_and_stays(
+    tmp_path: Path, settings: ClusterSettings, wanted: tuple[str, int, int]
+) -> None:
+    crawl, number, partitions = wanted
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        owner.schedule("https://a.test/")
+        snapshot(owner, settings)
+    store(settings).get(name_of(CRAWL, 0, 2), tmp_path / "file")
+    store(settings).put(name_of(crawl, number, 2), tmp_path / "file")
+    for _ in range(2):
+        with pytest.raises(SettingsError, match=f"is a snapshot of partition 0 of {PARTITIONS} of 'test', and .* set"):
+            Restorer(store(settings), crawl, partitions)(number, tmp_path / "two")
+    assert not (tmp_path / "two" / "frontier").exists()
+    assert store(settings).names(f"{crawl}-{number:04}") == [name_of(crawl, number, 2)]
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)

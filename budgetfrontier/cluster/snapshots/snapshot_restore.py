@@ -20,7 +20,7 @@ from budgetfrontier.cluster.snapshots.snapshot_store import (
     folder_of,
     newest_first,
 )
-from budgetfrontier.errors import CorruptFrontier, NewerSchema, disk_full
+from budgetfrontier.errors import CorruptFrontier, NewerSchema, SettingsError, disk_full
 from budgetfrontier.storage.damage import in_a_line
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.lmdb_env import sync_folder
@@ -89,7 +89,8 @@ class Restorer:
         tried, then the log alone, and then all of them again.
 
         Raises SnapshotError if there is no copy and the store does not answer, or has a snapshot of after the log's
-        end, or if it is not known which snapshots count, CorruptFrontier if the copy is damaged, and BusError.
+        end, or if it is not known which snapshots count, SettingsError if one is of another crawl, or of another
+        number of partitions, CorruptFrontier if the copy is damaged, and BusError.
         """
         clear_up(folder)
         local = place_in(folder / FRONTIER)
@@ -204,9 +205,15 @@ class Restorer:
 
     def _check(self, frontier: Path, snapshot: Snapshot) -> None:
         found = place_in(frontier)
-        of = self._crawl, snapshot.partition, self._partitions
-        if found is None or found.of != of or found.position != snapshot.position:
-            raise DamagedSnapshot(f"it is a snapshot of something else: {found!r:.200}")
+        if found is None or found.position != snapshot.position:
+            raise DamagedSnapshot(f"it has not what its name says: {found!r:.200}")
+        if found.of != (self._crawl, snapshot.partition, self._partitions):
+            shutil.rmtree(frontier)
+            raise SettingsError(
+                f"{snapshot.name} is a snapshot of partition {found.partition} of {found.partitions} of "
+                f"{found.crawl!r}, and partition {snapshot.partition} of {self._partitions} of {self._crawl!r} is "
+                "wanted: set cluster.partitions and crawl as the workers that took it have them, or move it away"
+            )
         checked = snapshot_process.result(snapshot_process.begin(CheckTask(str(frontier))))
         if checked.error is not None:
             if checked.is_damaged:
