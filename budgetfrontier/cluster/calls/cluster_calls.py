@@ -15,7 +15,7 @@ from budgetfrontier.cluster.calls.steps import Answers, LookUp, Pause, Steps
 from budgetfrontier.cluster.partitions import partition_progress
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress
 from budgetfrontier.cluster.partitions.routing import Router, partition_of_queue
-from budgetfrontier.cluster.partitions.summed_totals import merged_ready_in
+from budgetfrontier.cluster.partitions.summed_totals import least
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine import arguments
@@ -223,7 +223,7 @@ class Calls:
 
     def next_ready_in(self) -> Steps[float | None]:
         """Return the seconds until a worker may lease something; 0.0: now; None: never, as things stand."""
-        return merged_ready_in((yield from self.asking.of_each(lambda: calls.plain("next_ready_in"))))
+        return least((yield from self.asking.of_each(lambda: calls.plain("next_ready_in"))))
 
     def dead_letters(self, limit: int | None) -> Steps[list[DeadLetter]]:
         """Return the dead letters, oldest first."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress as Partition
-from budgetfrontier.cluster.partitions.summed_totals import merged_summary
+from budgetfrontier.cluster.partitions.summed_totals import least, merged_summary, sums
 from budgetfrontier.core.model import CrawlState, Process, Run, Summary
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.undo_checks import FORCE
@@ -103,7 +103,7 @@ def _merged_standing(standings: Sequence[Standing], totals: Summary, facts: Craw
     values: dict[str, Any] = {
         **{name: sum(of_each(name)) for name in _ADDED},
         **{name: next(filter(None, of_each(name)), "") for name in _FIRST},
-        **{name: _earliest(of_each(name)) for name in _EARLIEST},
+        **{name: least(of_each(name)) for name in _EARLIEST},
     }
     return Standing(
         now=max(facts.now, *of_each("now")),
@@ -132,18 +132,6 @@ def _last_idle(standings: Sequence[Standing]) -> float | None:
     return max(known) if known and len(known) == len(asked) else None
 
 
-def _sums(found: Sequence[Any]) -> Any:
-    """Return the sum of figures, None if one is not known; of mappings, the sum of each figure."""
-    if None in found:
-        return None
-    if isinstance(found[0], Mapping):
-        return {
-            name: _sums([one[name] for one in found if name in one])
-            for name in dict.fromkeys(chain.from_iterable(found))
-        }
-    return sum(found)
-
-
 def _told(found: Sequence[Any]) -> Any:
     """Return the first that tells something."""
     return next(filter(None, found), found[0])
@@ -157,7 +145,7 @@ def _named(found: Sequence[Any]) -> Any:
 def _usual(found: Sequence[Any]) -> Any:
     """Return the sum of numbers, the first of others."""
     are_numbers = all(isinstance(one, int | None) and not isinstance(one, bool) for one in found)
-    return _sums(found) if are_numbers else found[0]
+    return sums(found) if are_numbers else found[0]
 
 
 _RULES: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
@@ -167,7 +155,7 @@ _RULES: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
     "kept": lambda found: {"bytes": sum(one["bytes"] for one in found if one)},
     **dict.fromkeys(("by_next_uri", "quotas"), any),
     **dict.fromkeys(("queues", "changed", "of_queues", "retired", "revived", "eligible", "ineligible"), _named),
-    **dict.fromkeys(("others", "eligible_spend", "then", "states", "reasons", "paces", "paces_again"), _sums),
+    **dict.fromkeys(("others", "eligible_spend", "then", "states", "reasons", "paces", "paces_again"), sums),
     **dict.fromkeys(("promised", "replaced", "withdrawn", "scope_unknown", "warnings"), _told),
 }
 """The rules by which parts of effects are merged that are not merged as usual."""
@@ -387,7 +375,7 @@ def _process(processes: Sequence[Process], workers: int) -> Process:
         alive=any(one.alive for one in processes),
         pid=None,
         program=counted(workers, "worker"),
-        began=_earliest(one.began for one in processes),
+        began=least(one.began for one in processes),
         last_commit=max((one.last_commit for one in processes if one.last_commit is not None), default=None),
     )
 
@@ -396,10 +384,6 @@ def _same(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the values that are the same in all; None where they differ."""
     first, *others = found or [{}]
     return {name: value if all(one.get(name) == value for one in others) else None for name, value in first.items()}
-
-
-def _earliest(times: Iterable[float | None]) -> float | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 def _or_inf(time: float | None) -> float:

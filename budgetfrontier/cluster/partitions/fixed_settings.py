@@ -32,16 +32,11 @@ def in_partition(settings: Settings) -> Settings:
 
 def refusal(stored: Settings, claimed: Settings) -> str | None:
     """Return why settings cannot take the place of those that a crawl was begun with; None if they can."""
-    differing = [
-        str(change) for change in changes(stored, claimed) if any(_is_in(change.name, fixed) for fixed in _FIXED)
-    ]
+    fixed = tuple(f"{name}." for name in _FIXED)
+    differing = [str(change) for change in changes(stored, claimed) if f"{change.name}.".startswith(fixed)]
     if not differing:
         return None
     return (
         f"the crawl {stored.crawl!r} was begun with other settings, which are fixed: {'; '.join(differing)}. Start all "
         "workers with the settings of the crawl, or begin one under another name"
     )
-
-
-def _is_in(name: str, section: str) -> bool:
-    return name == section or name.startswith(f"{section}.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from budgetfrontier.core.converters import converter
@@ -32,28 +33,28 @@ def merged_state(states: Iterable[CrawlState]) -> CrawlState:
 
 def merged_summary(summaries: Sequence[Summary]) -> Summary:
     """Return the sums of the counters of partitions; a pause for a disk is told although others go on."""
-    first, *others = summaries
-    merged: dict[str, Any] = {}
-    for name in first.keys():  # noqa: SIM118 - it is no dict
-        values = [one[name] for one in (first, *others)]
-        if isinstance(values[0], dict):
-            merged[name] = _added(values)
-        elif isinstance(values[0], int):
-            merged[name] = sum(values)
+    of_each = {name: [one[name] for one in summaries] for name in summaries[0].keys()}  # noqa: SIM118 - it is no dict
+    merged: dict[str, Any] = {name: sums(of) for name, of in of_each.items() if isinstance(of[0], int | dict)}
     merged["state"] = merged_state(one.state for one in summaries)
     reasons = [one.pause_reason for one in summaries if one.pause_reason]
     merged["pause_reason"] = next((one for one in reasons if one.startswith(DISK)), next(iter(reasons), None))
     return _summary(merged)
 
 
-def merged_ready_in(found: Iterable[float | None]) -> float | None:
-    """Return the seconds until something may be leased from one of several partitions; None: never."""
+def sums(found: Sequence[Any]) -> Any:
+    """Return the sum of figures, None if one is not known; of mappings, the sum of each figure.
+
+    >>> sums([{"a": 1}, {"a": 2, "b": 3}]), sums([1, None])
+    ({'a': 3, 'b': 3}, None)
+    """
+    if None in found:
+        return None
+    if isinstance(found[0], Mapping):
+        names = dict.fromkeys(chain.from_iterable(found))
+        return {name: sums([one[name] for one in found if name in one]) for name in names}
+    return sum(found)
+
+
+def least(found: Iterable[float | None]) -> float | None:
+    """Return the least of some times, or seconds, as far as they are known; None if none is."""
     return min((each for each in found if each is not None), default=None)
-
-
-def _added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for each in counts:
-        for name, count in each.items():
-            total[name] = total.get(name, 0) + count
-    return total
