@@ -19,7 +19,7 @@ from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.settings import sheets
 from budgetfrontier.storage import group_listing, keys, quota_use, series
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
-from budgetfrontier.storage.disks import filled_disks
+from budgetfrontier.storage.disks import NEW_FRONTIER, filled_disks
 from budgetfrontier.storage.limits_used import read_used
 from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.series import SeriesRow
@@ -36,7 +36,6 @@ LATELY = {600.0: 0, 120.0: 20}
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
 _WHOLE = 0.9  # the part of a time from which on rates count as those of all of it
-_NEW_FRONTIER = 1 << 18  # bytes of the files of a frontier without URIs, about
 _FAR = 10 * 365 * DAY  # when a disk is full after so long, no sentence says so
 SPAN_WORDS = {"10m": "10 minutes", "1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
 SPANS = {"10m": 600.0, "1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
@@ -381,7 +380,7 @@ def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit
         found["max_bytes"] = forecasts.Limit(settings.max_bytes - size, ("bytes",), forecasts.BYTES)
     fetched = sum(totals[name] for name in FIGURES["fetched"])
     for disk in filled_disks(path):
-        grown = max(disk.frontier - _NEW_FRONTIER, 0)
+        grown = max(disk.frontier - NEW_FRONTIER, 0)
         each = grown / max(totals.scheduled, 1), disk.outputs / max(fetched, 1)
         found[disk.name] = forecasts.Limit(disk.free, ("discovered", "fetched"), forecasts.BYTES, each)
     return found

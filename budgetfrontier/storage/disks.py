@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 
 def free_bytes(path: str | os.PathLike[str]) -> int:
@@ -26,6 +29,30 @@ def free_by_disk(folders: Iterable[Path]) -> dict[str, int]:
             disk, free = _disk_of(folder)
             found.setdefault(disk, (os.fspath(folder), free))
     return dict(found.values())
+
+
+NEW_FRONTIER = 1 << 18
+"""Bytes of the files of a frontier without URIs, about."""
+
+
+class FolderDisk(msgspec.Struct):
+    """The disk of a folder that has a frontier for each partition: its free bytes, and how far the frontiers grew."""
+
+    disk: str
+    """The identity of the disk, among those of all machines."""
+    free: int
+    grown: int
+    """The bytes of the frontiers' files, beyond those of new frontiers."""
+
+
+def folder_disk(folder: Path) -> FolderDisk:
+    """Return the disk of the folder of a worker. O(partitions in it). Raises OSError."""
+    (device, total), free = _disk_of(folder)
+    grown = 0
+    for frontier in folder.glob("partition-*/frontier"):
+        with suppress(OSError):  # it is being removed
+            grown += max(_size(frontier) - NEW_FRONTIER, 0)
+    return FolderDisk(f"{socket.gethostname()}:{device}:{total}", free, grown)
 
 
 class FilledDisk(NamedTuple):
@@ -48,7 +75,7 @@ def filled_disks(path: Path) -> list[FilledDisk]:
     for folder in (path, path.parent / "logs", path.parent / "warcs"):
         with suppress(OSError):
             disk, free = _disk_of(folder)
-            size = sum(file.stat().st_blocks * 512 for file in os.scandir(folder) if file.is_file())
+            size = _size(folder)
             name = "disk" if folder is path else f"disk of {folder.name}"
             known = found.get(disk, FilledDisk(name, free, 0, 0))
             if folder is path:
@@ -56,6 +83,11 @@ def filled_disks(path: Path) -> list[FilledDisk]:
             else:
                 found[disk] = known._replace(outputs=known.outputs + size)
     return list(found.values())
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes that the files of a folder take. Raises OSError."""
+    return sum(file.stat().st_blocks * 512 for file in os.scandir(folder) if file.is_file())
 
 
 def _disk_of(folder: Path) -> tuple[tuple[int, int], int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -23,18 +24,30 @@ from budgetfrontier.cluster.directory.summaries import PartitionSummary, Summary
 from budgetfrontier.cluster.operators import crawl_owners, owner_calls
 from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators.worker_disks import disk_sentences, limits_of_disks
 from budgetfrontier.core import protocol
-from budgetfrontier.core.model import CrawlState
+from budgetfrontier.core.model import CrawlState, QueueState, Summary
 from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.operators import OperatorCommand
+from budgetfrontier.rules.forecasts import BYTES, Limit
+from budgetfrontier.rules.rates import FIGURES, Rate, Window
 from budgetfrontier.settings import Settings
+from budgetfrontier.storage.disks import FolderDisk
 from budgetfrontier.storage.report import Report
+from budgetfrontier.tools.cli import clusters, main
 from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, until
 
 PARTITIONS = 2
+EMPTY: dict[str, Any] = {name: 0 for name, kind in Summary.__annotations__.items() if kind == "int"} | {
+    "state": CrawlState.RUNNING,
+    "pause_reason": None,
+    "queues": {each.value: 0 for each in QueueState},
+    "full_reasons": {},
+    "invalid_reasons": {},
+}
 
 
 class Table:
@@ -82,13 +95,13 @@ def wait_for_commits(frontier: ClusterFrontier, queued: int) -> None:
     until(lambda: sum(one.totals.queued for one in owners.ask("head", Report).values()) == queued)
 
 
-def with_owners(frontier: ClusterFrontier, table: Table) -> SummaryPublisher:
+def with_owners(frontier: ClusterFrontier, table: Table, folder: Path = Path("/nowhere")) -> SummaryPublisher:
     owners = CrawlOwners(frontier, job="test", patience=PATIENCE)
 
     def look(number: int, name: str, named: dict[str, Any]) -> bytes:
         return protocol.encode(owners.ask_one(number, name, Any, **named))
 
-    publisher = SummaryPublisher(table, lambda: [*owners.standings().values()], look)
+    publisher = SummaryPublisher(table, lambda: [*owners.standings().values()], look, folder)
     publisher.close()  # its thread: turns are taken here
     return publisher
 
@@ -118,6 +131,49 @@ def test_figures_of_a_partition_without_an_answer_are_the_last_ones_and_say_how_
     assert sum(row.queued or 0 for row in rows) == 40
     assert not found.missing
     assert found.owners.told_late().startswith("the figures of partition 1 are those that its owner published ")
+
+
+def test_the_disks_of_workers_are_forecast_from_their_summaries(
+    cluster: Cluster,
+    frontier: ClusterFrontier,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = Table()
+    wait_for_commits(frontier, 40)
+    owners = CrawlOwners(frontier, job="test", patience=PATIENCE)
+    publisher = with_owners(frontier, table, tmp_path)
+    first, second = sorted({one.owner for one in owners.standings().values()})
+    monkeypatch.setattr(summaries, "folder_disk", lambda folder: FolderDisk("one disk", 1 << 30, 40_000))
+    publisher.turn()
+    (found,) = (one for one in operator(frontier, table).forecasts(time.time(), 3600.0) if one.bound[:4] == "disk")
+    assert found.bound == f"disk of {first}, {second}" and found.why.startswith("1.0 GiB left")
+    assert {row.free for row in operator(frontier, table).current()[1]} == {1 << 30}
+    monkeypatch.setattr(clusters, "connected", lambda job, **options: nullcontext(operator(frontier, table).owners))
+    assert main(["partitions", "--cluster", "kafka://nowhere/test", "--wide"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("1.0 GiB") == PARTITIONS and f"disk of {first}, {second}: 1.0 GiB left" in err
+
+
+def test_a_disk_of_workers_fills_by_its_part_of_what_the_crawl_schedules() -> None:
+    disks = {
+        "b": FolderDisk("one", 5 << 20, 100_000),
+        "a": FolderDisk("one", 4 << 20, 300_000),
+        "c": FolderDisk("other", 0, 0),
+    }
+    limits = limits_of_disks(disks, 1000)
+    assert limits == {
+        "disk of a, b": Limit(4 << 20, ("discovered",), BYTES, (400.0,)),
+        "disk of c": Limit(0, ("discovered",), BYTES, (0.0,)),
+    }
+    many = limits_of_disks({name: FolderDisk("one", 1, 1) for name in "edcba"}, 0)
+    assert [*many] == ["disk of a, b, c and 2 more"]
+    totals = msgspec.convert(EMPTY | {"scheduled": 1000}, Summary)
+    rates = {name: Rate(1000, 2000.0 if name == "discovered" else 0.0, None, None) for name in FIGURES}
+    told = [*disk_sentences(disks, lambda since, until: Window(3600.0, 60, rates), totals, 1e9)]
+    assert told[0] == "disk of a, b: 4.0 MiB left, 781.2 KiB an hour; full after 5h14m (rough)"
+    assert told[1] == "disk of c: 0 B left"
 
 
 def test_the_totals_alone_are_told_without_a_look_at_the_ends_of_the_logs(

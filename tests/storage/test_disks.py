@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.storage.disks import filled_disks
+from budgetfrontier.storage.disks import NEW_FRONTIER, filled_disks, folder_disk
 
 
 def test_the_folders_of_one_disk_count_together_and_others_apart(
@@ -29,3 +29,14 @@ def test_the_folders_of_one_disk_count_together_and_others_apart(
     here, there = filled_disks(tmp_path / "frontier")
     assert (here.name, here.outputs) == ("disk", sizes["logs"])
     assert (there.name, there.free, there.frontier, there.outputs) == ("disk of warcs", 2, 0, sizes["warcs"])
+
+
+def test_the_disk_of_a_workers_folder_has_what_all_its_frontiers_have_grown_by(tmp_path: Path) -> None:
+    for number, size in enumerate((NEW_FRONTIER // 2, NEW_FRONTIER + 8192, 3 * NEW_FRONTIER)):
+        file = tmp_path / f"partition-{number:04}" / "frontier" / "data.mdb"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(os.urandom(size))
+    (tmp_path / "lock").write_bytes(b"")
+    found = folder_disk(tmp_path)
+    assert found.grown == 8192 + 2 * NEW_FRONTIER and found.free > 0
+    assert folder_disk(tmp_path / "partition-0000").disk == found.disk

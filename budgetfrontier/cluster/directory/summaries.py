@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -17,6 +18,7 @@ from budgetfrontier.cluster.partitions.partition_progress import PartitionProgre
 from budgetfrontier.core import protocol
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.overview import Gathered
+from budgetfrontier.storage.disks import FolderDisk, folder_disk
 from budgetfrontier.storage.report import Report
 
 EVERY: Final = 5.0
@@ -45,6 +47,8 @@ class PartitionSummary(msgspec.Struct):
     gathered_before: float
     at: float = 0.0
     """When the broker has stored it (epoch seconds of its clock): no clock of a worker decides its age."""
+    disk: FolderDisk | None = None
+    """The disk of its owner's folder; None if that is not known."""
 
 
 class Summaries(dict[int, PartitionSummary]):
@@ -71,7 +75,8 @@ class SummaryPublisher:
     """Publishes the summaries of a worker's partitions from a thread of its own, until it is closed.
 
     `standings()` returns the standings of those that it owns; `look(number, name, arguments)` the encoded answer of
-    `inspection` to "report" or "head". Both may raise FrontierError: then the rest waits for the next turn.
+    `inspection` to "report" or "head". Both may raise FrontierError: then the rest waits for the next turn. `folder` is
+    that of the worker, whose disk is told.
     """
 
     def __init__(
@@ -79,8 +84,9 @@ class SummaryPublisher:
         table: SummaryTable,
         standings: Callable[[], Sequence[PartitionProgress]],
         look: Callable[[int, str, dict[str, Any]], bytes],
+        folder: Path,
     ) -> None:
-        self._table, self._standings, self._look = table, standings, look
+        self._table, self._standings, self._look, self._folder = table, standings, look, folder
         self._published: dict[int, _Published] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._main, name="summaries", daemon=True)
@@ -105,6 +111,9 @@ class SummaryPublisher:
         self._published = {one.partition: self._published.get(one.partition) or _Published() for one in found}
         new = [self._summary(one) for one in found if self._published[one.partition].is_news(one)]
         if new:
+            with suppress(OSError):
+                disk = folder_disk(self._folder)
+                new = [replace(one, disk=disk) for one in new]
             try:
                 self._table.publish_summaries(new)
             except BusError as e:

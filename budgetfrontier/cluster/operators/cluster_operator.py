@@ -16,6 +16,7 @@ from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners, refused
 from budgetfrontier.cluster.operators.inspection import MOST_BYTES, MOST_LISTED, MOST_ROWS, QueueRow, RowPage
 from budgetfrontier.cluster.operators.merging import CrawlFacts
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow, partition_rows
+from budgetfrontier.cluster.operators.worker_disks import limits_of_disks
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
 from budgetfrontier.core.units import counted
@@ -171,6 +172,7 @@ class ClusterOperator:
         """Return when each bound would end the crawl, by the rates and totals of all partitions, if all answer."""
         between, held = self.between(now - length, now), merging.merged_held(self.owners.ask("held", Held).values())
         totals, limits = self.head().totals, merging.limits_left(self.owners.standings().values())
+        limits |= limits_of_disks(self.owners.disks(), totals.scheduled)
         limits |= over_time.of_windows(self.settings, [Override(one.match, one.set) for one in self.adjustments()])
         if self.missing:
             why = f"no worker answers for {merging.named_partitions(self.missing)}"

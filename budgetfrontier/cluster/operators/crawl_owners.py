@@ -29,6 +29,7 @@ from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.rules.undoing import telling
 from budgetfrontier.settings import Settings
+from budgetfrontier.storage.disks import FolderDisk
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
 
@@ -156,6 +157,11 @@ class CrawlOwners:
             return {} if self.summaries is None else self.summaries()
         except BusError:  # of a topic that is not there, such as that of a crawl that begins
             return {}
+
+    def disks(self) -> dict[str, FolderDisk]:
+        """Return the disks of workers' folders by the names of the workers, as of their last summaries."""
+        found = sorted(self._known().values(), key=attrgetter("at"))
+        return {one.standing.owner: one.disk for one in found if one.disk is not None}
 
     def closed(self) -> dict[int, str]:
         """Return why the workers that partitions were given to do not serve them, by partition, of those that say so.

@@ -29,13 +29,15 @@ class PartitionRow(NamedTuple):
     spent: int | None = None
     age: float | None = None
     """Seconds since the owner has published these figures, if it does not answer."""
+    free: int | None = None
+    """The free bytes of the disk of its owner's folder, as the owner has published them last."""
     closed: str = ""
     """Why the worker that it was given to does not serve it; "" if it does, or says nothing."""
 
 
 def partition_rows(owners: CrawlOwners, standings: Mapping[int, PartitionProgress]) -> list[PartitionRow]:
     """Return a row for each partition, whether its owner has answered or not."""
-    known, count = owners.frontier.owners(), owners.partitions
+    known, count, disks = owners.frontier.owners(), owners.partitions, owners.disks()
     ends = {} if owners.ends is None else owners.ends(count)
     closed = owners.closed() if owners.missing or owners.ages else {}
     limited = not owners.lost and limit_reached(standings.values()) is not None
@@ -62,6 +64,8 @@ def partition_rows(owners: CrawlOwners, standings: Mapping[int, PartitionProgres
                 spent=totals.expenditure,
                 age=owners.ages.get(number),
             )
+        if row.owner in disks:
+            row = row._replace(free=disks[row.owner].free)
         if found is None or row.age is not None:
             row = row._replace(closed=closed.get(number, ""))
         rows.append(row)

@@ -118,6 +118,7 @@ def _served(worker: ClusterWorker, where: Place, crawls: WorkerCrawls, address: 
                 table,
                 lambda: tasks.result_of(crawl.standings()),
                 lambda *look: tasks.result_of(crawl.inspected(*look)),
+                worker.folder,
             )
         ),
     ):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
+from budgetfrontier.core.units import format_size
 from budgetfrontier.tools.cli.common import (
     ClusterUrl,
     Commands,
@@ -46,9 +48,20 @@ def partitions(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace, operator: ClusterOperator) -> None:
     from budgetfrontier.cluster.operators.partition_rows import partition_rows
+    from budgetfrontier.cluster.operators.worker_disks import disk_sentences
+    from budgetfrontier.reports.over_time import HOUR
 
     rows = partition_rows(operator.owners, operator.owners.standings())
     end = -1 if args.format == "text" and not args.wide else None  # `closed`: told beside the table
-    write_rows(args, [row[:end] for row in rows], rows[0]._fields[:end], drop=("address", "failed", "in_process"))
+    drop = ("address", "failed", "in_process", "free")
+    shown: list[list[Any]] = [list(row) for row in rows]
+    for row, values in zip(rows, shown, strict=True) if args.format == "text" else ():
+        values[row._fields.index("free")] = "" if row.free is None else format_size(row.free)
+    write_rows(args, [row[:end] for row in shown], rows[0]._fields[:end], drop=drop)
+    disks = operator.owners.disks()
+    if args.format == "text" and disks and not operator.missing:
+        now = time.time()
+        for sentence in disk_sentences(disks, operator.between(now - HOUR, now), operator.head().totals, now):
+            note(sentence)
     if sentence := operator.used_up():
         note(sentence)
