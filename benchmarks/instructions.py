@@ -2,7 +2,8 @@
 
 Wall times are noisy, instructions are not. Each workload runs twice in processes of their own, over a copy of the same
 prepared frontier, the second time with twice as many URIs: the difference is what those cost, without the start of the
-interpreter. Commits are included: one every COMMIT operations, since under callgrind the clock would make hundreds.
+interpreter. The URLs that are scheduled are made before, as many in both runs, so that they cost nothing. Commits are
+included: one every COMMIT operations, since under callgrind the clock would make hundreds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ HOSTS = 500
 LEASES = 64  # of one lease
 COMMIT = 4000  # operations
 LINKS = 5  # discovered on each page
+BATCH = 1000  # URLs that are scheduled together
 PAGE = 50  # links of a page that are scheduled together
 
 _NO_POLITENESS: dict[str, Any] = {"min_delay": 0, "delay_factor": 0, "max_delay": 0}
@@ -182,18 +184,19 @@ def _finish_with_links(frontier: Frontier, call: str, leases: list[Lease]) -> No
 
 def schedule(name: str, folder: Path, count: int) -> None:
     """Schedule `count` new URIs in an empty frontier; with "full" in the name, some are refused."""
-    frontier = Frontier.open(folder, _settings(SCHEDULES[name]))
-    if name == "schedule":
-        for url in urls("zipf", count):
-            frontier.schedule(url)
-    elif name == "schedule_many pages":
-        with (folder.parent / PAGES_FILE).open() as lines:
-            for line in islice(lines, 1 + count // PAGE):
-                frontier.schedule_many(line.split())
+    if name == "schedule_many pages":
+        pages = [line.split() for line in (folder.parent / PAGES_FILE).read_text().splitlines()]
+        batches = pages[: 1 + count // PAGE]
     else:
-        source = urls("zipf", count)
-        admit = frontier.schedule_each if name == "schedule_each" else frontier.schedule_many
-        while batch := list(islice(source, 1000)):
+        made = list(urls("zipf", 2 * COUNT))
+        batches = [made[start : min(start + BATCH, count)] for start in range(0, count, BATCH)]
+    frontier = Frontier.open(folder, _settings(SCHEDULES[name]))
+    admit = frontier.schedule_each if name == "schedule_each" else frontier.schedule_many
+    for batch in batches:
+        if name == "schedule":
+            for url in batch:
+                frontier.schedule(url)
+        else:
             admit(batch)
     frontier.close()
 
