@@ -55,11 +55,14 @@ def crawl_uri(value: object) -> CrawlUri:
     return value
 
 
+_ONE_ALONE = (str, bytes, CrawlUri, Lease)
+
+
 def several(values: object, what: str = "URIs") -> None:
     """Raise WrongType unless a value is an iterable, and no str: its characters would be taken for the items."""
-    if isinstance(values, str | bytes | CrawlUri | Lease):
+    if isinstance(values, _ONE_ALONE):
         raise WrongType(f"this takes an iterable of {what}; one alone goes into a list")
-    if not isinstance(values, Iterable) and not hasattr(values, "__getitem__"):
+    if not hasattr(values, "__iter__") and not hasattr(values, "__getitem__"):
         raise WrongType(f"this takes an iterable of {what}, such as a list, not {_kind(values)}")
 
 

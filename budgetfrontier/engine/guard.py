@@ -3,6 +3,9 @@
 Any exception in the middle of an operation aborts to the last commit and closes the frontier, so that it is never left
 with half an operation. For the same reason, signal handlers and `__del__` may not call a frontier in the middle of an
 operation of the same thread: meanwhile its `owner` is INSIDE.
+
+While URLs that `schedule` has admitted wait for their queues, it is GATHERING: any other call places them first, as do
+commits. So nobody sees a frontier in which they are not there.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import lmdb
 
 from budgetfrontier.clock import Clock, ClockSteps
 from budgetfrontier.core.model import Lease, RunEnd
-from budgetfrontier.engine import arguments
+from budgetfrontier.engine import arguments, native
 from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.opening import Parts
@@ -52,6 +55,8 @@ BROKEN: Final = -2
 
 It is set without a call, which the recursion limit or a signal could prevent, too.
 """
+GATHERING: Final = -3
+"""The owner of a frontier in which URLs that were scheduled wait for their queues: until any call but `schedule`."""
 
 _BROKEN: Final = "this frontier was closed by an error in the end of which another came; open it again"
 
@@ -101,6 +106,8 @@ class Guard:
         """Whether all changes go to a log first: `Changelog` commits them, and nothing else does."""
         self.on_look = _nothing
         """Looks at the disks once every commit interval: `DiskGuard`."""
+        self.place_gathered = parts.admitter.place_gathered
+        """Puts the URLs that were gathered on their queues, if there are any."""
         self.on_tick = self.on_underway = self.on_abort = self.on_close = _nothing
         """What `Delivery` does once every commit interval, before a lease while a command is in progress, when an error
         drops what was not committed, and at the end."""
@@ -120,7 +127,19 @@ class Guard:
     def enter(self) -> None:
         """Raise if a call is not allowed; every call begins with this."""
         if get_ident() != self.owner:
+            self.reenter()
+
+    def reenter(self) -> None:
+        """Place the URLs that were gathered, before another call; raise if it is not allowed: see `refuse`."""
+        if self.owner != GATHERING or get_ident() != self.thread:
             self.refuse()
+        try:
+            self.owner = INSIDE
+            self.place_gathered()
+            self.owner = self.thread
+        except BaseException as e:
+            self.owner = BROKEN
+            self.abort(e)
 
     def refuse(self) -> NoReturn:
         """Raise why a call is not allowed: another thread, a forked child, a closed frontier, or a call in progress."""
@@ -177,7 +196,10 @@ class Guard:
         if self.closed is not None:  # by a signal handler, at the end of the call
             self.refuse()
         try:
+            may_gather = self.owner != self.thread
             self.owner = INSIDE
+            if may_gather:
+                self.place_gathered()
             commits, queues, env = self.commits, self.tables.queues, self.tables.env
             commits.changes += changes
             if queues.overfull:
@@ -335,8 +357,12 @@ class Guard:
 
     def _abort(self, error: BaseException) -> NoReturn:
         if isinstance(error, PolicyError):
-            self.owner = self.thread
+            if self.owner != GATHERING:  # by a hook
+                self.owner = self.thread
             raise error
+        if type(error).__name__ == "PanicException":  # which PyO3 raises as no Exception
+            panic = FrontierError(f"the native kernel failed: {error}. {native.SWITCH}=python does without it")
+            panic.__cause__, error = error, panic
         path = self.tables.env.path
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
             self.on_abort()

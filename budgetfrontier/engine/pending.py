@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
+from operator import itemgetter
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.url_table import Arrival, New, UrlTable
@@ -46,6 +47,8 @@ DROPPED = 64
 """Commits without room for runs after which all are dropped: their queues may have been RETIRED or INELIGIBLE."""
 
 _pack, _pack_size = keys.u32.pack, keys.u32.size
+
+_value = itemgetter(1)
 
 Record = tuple[bytes, bytes]
 Run = list[bytes]
@@ -198,7 +201,7 @@ class PendingTable:
         if self.removed and not self.taken.isdisjoint([key for key, _ in records]):
             self.delete_removed()  # a URI comes back under its old key
         self._env.pending.putmulti(records)
-        self._env.wrote(sum(map(_size, records)), len(records))
+        self._env.wrote(sum(map(len, map(_value, records))), len(records))
         if self.urls is None:
             return
         if admitted is None:
@@ -331,7 +334,3 @@ class PendingTable:
             self.urls.left(left)
         self.taken.difference_update(self.removed)
         self.removed.clear()
-
-
-def _size(record: Record) -> int:
-    return len(record[1])

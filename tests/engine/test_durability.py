@@ -225,6 +225,7 @@ def test_a_commit_that_is_postponed_comes_when_the_time_is_over_or_is_asked_for(
 ) -> None:
     clock, commits = ManualClock(START), list[float]()
     monkeypatch.setattr(guard, "monotonic", clock.time)
+    monkeypatch.setattr("budgetfrontier.engine.frontier.monotonic", clock.time)
     monkeypatch.setattr(time, "monotonic", clock.time)
     with on_disk(tmp_path, commit_interval=1) as f:
         commit = environment.Environment.commit

@@ -16,9 +16,15 @@ from tests.crash.processes import in_child
 from tests.support import PATIENCE
 
 
+class Watching:
+    """A hook that the tables of a frontier refer to, and that way the frontier itself."""
+
+    def on_dead_letter(self, frontier: Frontier, letter: object) -> None: ...
+
+
 def lose(path: Path | str) -> None:
     """Open a frontier, change it, and lose it."""
-    f = Frontier.open(path)
+    f = Frontier.open(path, hooks=[Watching()])
     f.schedule("https://a.test/")
     f.commit()
     f.schedule("https://a.test/2")

@@ -16,7 +16,7 @@ from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Known, Plain, Special, plain_value
 from budgetfrontier.engine.admission.limits import Limits
 from budgetfrontier.engine.admission.placing import Placer
-from budgetfrontier.engine.admission.plain_batches import PlainBatch, PlainBatches
+from budgetfrontier.engine.admission.plain_batches import Gather, PlainBatch, PlainBatches
 from budgetfrontier.engine.admission.seen import FilteredSeenTable, SeenTable
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
@@ -214,6 +214,20 @@ class Admitter:
             self._refuse(admission_limits.BLOOM_EXPECTED, len(full), tally)
         return full
 
+    @property
+    def gather(self) -> Gather:
+        """The function that admits URLs after `begin_to_gather`."""
+        return _gather_none if self._plain is None else self._plain.gather
+
+    def begin_to_gather(self, given: object, now: float) -> Admission | None:
+        """Admit a URL that `place_gathered` puts on its queue, and let `gather` admit more; None if it may not wait."""
+        return None if self._plain is None or self._updates is not None else self._plain.begin_to_gather(given, now)
+
+    def place_gathered(self) -> None:
+        """Put the URLs that were gathered on their queues, before anything else looks or happens."""
+        if self._plain is not None:
+            self._plain.place_gathered()
+
     def take_one(self, given: object, now: float) -> Admission:
         """Admit one URI; return the result. Raises PolicyError, having changed nothing."""
         if type(given) is str and self._updates is None:
@@ -386,6 +400,10 @@ class Admitter:
     def _constant_cost(self) -> int:
         """Return the cost of every URI if it is the same for all; otherwise 0, and each candidate has its own."""
         return self._tables.in_force.constant_cost or 0
+
+
+def _gather_none(given: object, now: float) -> None:
+    """Gather nothing: there is no kernel that does."""
 
 
 def _urgency(candidate: Plain | Special) -> tuple[int, int]:

@@ -6,39 +6,46 @@ test_kernel.py compares them. Needs half of the instructions of a page of links.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.model import Admission, CrawlUri, Tally
+from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Tally
 from budgetfrontier.engine.admission import candidates as candidates_read
 from budgetfrontier.engine.admission import seen as seen_table
 from budgetfrontier.engine.admission.candidates import Candidates, Special
 from budgetfrontier.engine.admission.seen import SeenTable
-from budgetfrontier.engine.native import SWITCH, kernel
+from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.errors import FrontierError, InvalidUrl
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import uri_order
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.uri_values import link_hops, shorten
 
+_ADDED, _DUPLICATE = Admission.ADDED, Admission.DUPLICATE
 _RANK: Final = slice(0, 9)
 """The bytes of a rank before the arrival."""
+MOST_GATHERED: Final = 1000
+"""URLs that are gathered before they are placed, so that no call takes long."""
+Gather = Callable[[object, float], Admission | None]
+"""Admits a URL that is placed on its queue by `place_gathered`, given the time; None if it cannot wait for that."""
 
 
 class PlainBatch(NamedTuple):
     """A batch as the kernel has read it, and why some of its URIs are INVALID."""
 
     uris: Any
-    given: int
-    """URIs, also known and INVALID ones."""
     reasons: list[str]
 
 
 class PlainBatches:
-    """The reader and placer of such batches. It has the URLs admitted last in memory, as fingerprints."""
+    """The reader and placer of such batches. It has the URLs admitted last in memory, as fingerprints.
+
+    URLs that are scheduled one by one are gathered: each is looked up and recorded as seen at once, but they are placed
+    on their queues together, before anything else happens in the frontier (`Guard.reenter`).
+    """
 
     def __init__(self, tables: Tables, turns: Turns, candidates: Candidates, seen: SeenTable) -> None:
         assert kernel is not None
@@ -53,6 +60,7 @@ class PlainBatches:
             recent=seen_table.RECENT,
         )
         seen.on_forget = self._kernel.forget
+        self.gather: Gather = self._kernel.gather
 
     def read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None) -> PlainBatch | None:
         """Call the policies for a batch, and count INVALID URIs; None if the Python engine has to read it.
@@ -79,50 +87,87 @@ class PlainBatches:
             found = self._kernel.read(batch if type(batch) is list else list(batch), self._candidates.authority, other)
         except _OwnPlace:
             return None
-        except BaseException as e:
-            _raise_panic(e)
-            raise
         for reason in reasons:
             tally.refuse(reason)
-        return PlainBatch(found, len(batch), reasons)
+        return PlainBatch(found, reasons)
 
     def admit(self, batch: PlainBatch, tally: Tally, now: float, via: CrawlUri | None) -> None:
         """Admit the URIs of a batch that are new, and count all. Calls no policy."""
-        found, given, reasons = batch
-        tables = self._tables
-        counters, base = tables.counters, tables.in_force.base
-        if tables.rekeyed:
+        found, reasons = batch
+        counters = self._tables.counters
+        if self._tables.rekeyed:
             self._turns.reassignment.arrive(now)
-        try:
-            found.record(tables.env.seen.put)
-            rows = found.queues()
-            queues = [tables.queues.find_or_create(key) for key, _, _ in rows]
-            records, urls = found.records(
-                [queue.id for queue in queues],
-                keys.rank.pack(NORMAL, PRIORITY_ZERO, tables.in_force.constant_cost, 0)[_RANK],
-                counters.ordinal,
-                uri_order.arrival(0, lifo=base.lifo),  # ordinal ^ flip copies `uri_order.arrival`
-                None if via is None else [shorten(via.url, key) for key, _, _ in rows],
-                "" if via is None else link_hops(via),
-                listed=tables.urls is not None,
-            )
-            self._kernel.remember(found)
-        except BaseException as e:
-            _raise_panic(e)
-            raise
-        new = len(records)
-        counters.ordinal += new
-        if new:
-            tables.pending.insert(records, urls)
-        for queue, (_, arrived, short) in zip(queues, rows, strict=True):
-            self._turns.arrived(queue, arrived, short, base, None, now)
+        found.record(self._tables.env.seen.put)
+        self._kernel.remember(found)
+        new = self._place(found, now, via)
         for reason in reasons:
             counters.invalid_reasons[reason] = counters.invalid_reasons.get(reason, 0) + 1
-        known = given - len(reasons) - new
+        known = found.given - len(reasons) - new
         tally.added += new
         tally.duplicate += known
         counters.duplicates += known
+
+    def _place(self, found: Any, now: float, via: CrawlUri | None) -> int:
+        """Put new URIs on their queues; return their number."""
+        tables = self._tables
+        counters, base = tables.counters, tables.in_force.base
+        rows = found.queues(now)
+        queues = [tables.queues.find_or_create(row[0]) for row in rows]
+        records, urls = found.records(
+            [queue.id for queue in queues],
+            keys.rank.pack(NORMAL, PRIORITY_ZERO, tables.in_force.constant_cost, 0)[_RANK],
+            counters.ordinal,
+            uri_order.arrival(0, lifo=base.lifo),  # ordinal ^ flip copies `uri_order.arrival`
+            None if via is None else [shorten(via.url, row[0]) for row in rows],
+            "" if via is None else link_hops(via),
+            listed=tables.urls is not None,
+        )
+        new = len(records)
+        counters.ordinal += new
         counters.scheduled += new
+        if new:
+            tables.pending.insert(records, urls)
+        for queue, (_, arrived, short, first) in zip(queues, rows, strict=True):
+            self._turns.arrived(queue, arrived, short, base, None, first)
+        return new
+
+    # -- one by one
+
+    def begin_to_gather(self, given: object, now: float) -> Admission | None:
+        """Admit a URL, and let `gather` admit more; None if that is no plain URL, or may not be gathered.
+
+        What was gathered before is on its queues. Raises PolicyError, with nothing changed.
+        """
+        if type(given) is not str or not self._may_gather():
+            return None
+        put = self._tables.env.seen.put
+        self._kernel.begin_to_gather(MOST_GATHERED, self._candidates.authority, put, _ADDED, _DUPLICATE)
+        return self.gather(given, now)
+
+    def _may_gather(self) -> bool:
+        """Return whether a URL may be placed on its queue later, as of now, and nobody could tell the difference.
+
+        Nothing of this changes while URLs are gathered: they are placed before any other call.
+        """
+        tables = self._tables
+        in_force, counters = tables.in_force, tables.counters
+        return (
+            counters.queued > 0  # else the state of the crawl may change
+            and counters.state is CrawlState.RUNNING
+            and in_force.frontier.hold_queues
+            and not in_force.has_limits
+            and not tables.former_assignments
+            and tables.urls is None
+            and tables.rotation.on_move is None
+            and self._candidates.are_simple()
+        )
+
+    def place_gathered(self) -> None:
+        """Put the URLs that were gathered on their queues, in the order in which they were scheduled."""
+        found = self._kernel.gathered()
+        if found is not None:
+            new = self._place(found, 0.0, None)  # each has its own time
+            self._tables.counters.duplicates += found.given - new
 
     def results(self, batch: PlainBatch) -> list[Admission]:
         """Return the result for each URI of a batch that was admitted."""
@@ -139,9 +184,3 @@ def _has_a_place(special: Special) -> bool:
     if uri is not None and (uri.directive != NORMAL or uri.priority != 0 or uri.not_before is not None):
         return True
     return special.own_precedence is not None
-
-
-def _raise_panic(error: BaseException) -> None:
-    """Raise FrontierError for a panic of the kernel, which PyO3 raises as no Exception."""
-    if type(error).__name__ == "PanicException":
-        raise FrontierError(f"the native kernel failed: {error}. {SWITCH}=python does without it") from error

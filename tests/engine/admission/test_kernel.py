@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest import mock
@@ -13,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier import Admission, CrawlUri, Frontier, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native
-from budgetfrontier.engine.admission import admit, candidates, seen
+from budgetfrontier.engine.admission import admit, candidates, plain_batches, seen
 from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.settings.policies.canonicalization import Canonicalization
 from tests.engine.admission.test_twins import tables
 from tests.examples import few
 from tests.fuzz.urls import any_url, near_plain
-from tests.support import START, memory, pages
+from tests.support import START, kernel, memory, on_disk, pages
 
 needs_kernel = pytest.mark.skipif(native.kernel is None, reason=native.described())
 pytestmark = [pytest.mark.usefixtures("same_ids"), needs_kernel]
@@ -52,7 +53,10 @@ batches = st.one_of(
     st.lists(st.one_of(near_plain, placed), min_size=1, max_size=12),
 )
 stories = st.lists(
-    st.tuples(st.sampled_from(["schedule_many", "schedule_each", "mark_seen", "find", "forget", "refuse"]), batches),
+    st.tuples(
+        st.sampled_from(["schedule", "schedule_many", "schedule_each", "mark_seen", "find", "forget", "refuse"]),
+        batches,
+    ),
     min_size=1,
     max_size=6,
 )
@@ -67,6 +71,8 @@ def in_python() -> Iterator[None]:
 
 def step(frontier: Frontier, call: str, batch: list[Any]) -> object:
     """Do one step of a story; return its result."""
+    if call == "schedule":
+        return [frontier.schedule(uri) for uri in batch]
     if call == "schedule_each":
         return frontier.schedule_each(batch)
     if call in ("schedule_many", "mark_seen"):
@@ -111,6 +117,76 @@ def check_story(options: dict[str, Any], story: list[tuple[str, list[Any]]]) -> 
             assert tables(compiled) == tables(plain)
             clock.advance(1.0)
         compiled.check()
+
+
+def test_a_policy_that_fails_changes_nothing_while_urls_are_gathered() -> None:
+    frontier = memory(queue_assignment_policy=f"{__name__}:failing")
+    for url in pages("abc", 3):
+        assert frontier.schedule(url) is Admission.ADDED
+    with pytest.raises(PolicyError, match="seven"):
+        frontier.schedule("http://seven.test/")
+    assert frontier.schedule("http://d.test/") is Admission.ADDED
+    assert frontier.summary().queued == 10
+    frontier.check()
+
+
+def test_urls_that_are_gathered_are_committed_in_time(tmp_path: Path) -> None:
+    with on_disk(tmp_path, commit_interval=0.0) as frontier:
+        for number, url in enumerate(pages("abc", 3), 1):
+            frontier.schedule(url)
+            with Reader(tmp_path / "frontier") as reader:
+                assert reader.summary().queued == number
+    with on_disk(tmp_path, commit_operations=4, commit_interval=3600.0) as frontier:
+        for url in pages("de", 3):
+            frontier.schedule(url)
+        with Reader(tmp_path / "frontier") as reader:
+            assert reader.summary().queued == 9 + 3  # the opening is an operation, too
+
+
+def test_as_many_urls_are_gathered_as_one_call_may_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_batches, "MOST_GATHERED", 2)
+    frontier = memory()
+    placed = []
+    for url in pages("ab", 4):
+        frontier.schedule(url)
+        placed.append(kernel(frontier).counters.queued)
+    assert placed == [1, 1, 1, 3, 3, 5, 5, 7]
+
+
+LOOKS: list[Callable[[Frontier], object]] = [
+    lambda frontier: frontier.state,
+    lambda frontier: frontier.summary(),
+    lambda frontier: [row.queued for row in frontier.report().queues],
+    lambda frontier: frontier.queue("a.test"),
+    lambda frontier: frontier.verdict(),
+    lambda frontier: frontier.next_ready_in(),
+    lambda frontier: [lease.uri for lease in frontier.lease(2)],
+    lambda frontier: frontier.internals.queue_keys(),
+    lambda frontier: frontier.retire("b.test"),
+    lambda frontier: frontier.delete(queue="c.test"),
+    lambda frontier: repr(frontier).partition(" RUNNING ")[2],
+    lambda frontier: frontier.schedule_many(pages("d", 2)).added,
+    lambda frontier: frontier.mark_seen(pages("e", 2)).added,
+    tables,
+]
+"""Calls, each of which shows what was scheduled before."""
+
+
+def test_urls_scheduled_one_by_one_are_placed_before_any_other_call() -> None:
+    links = pages("abc", 8)
+    results: list[list[object]] = []
+    for opened in (nullcontext, in_python):
+        clock = ManualClock(START)
+        with opened(), memory(clock) as frontier:
+            frontier.schedule("http://z.test/")
+            found: list[object] = []
+            for url, look in zip(links, LOOKS, strict=False):
+                found += [frontier.schedule(url), frontier.schedule(url.upper()), frontier.schedule(links[0])]
+                clock.advance(1.0)
+                found.append(look(frontier))
+            frontier.check()
+            results.append(found)
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize(("module", "cache"), [(candidates, "AUTHORITIES"), (seen, "RECENT")])

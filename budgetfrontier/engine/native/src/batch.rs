@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::hashing::{ByHash, Fingerprint};
 use crate::reader::{Authority, Queue};
-use crate::records::{self, Key, Rank};
+use crate::records::{self, Rank};
 
 /// A URI that may be new.
 pub struct Entry {
@@ -49,6 +49,7 @@ pub enum Given {
 }
 
 /// The URIs of a batch that may be new, each form once, in order.
+#[derive(Default)]
 #[pyclass(module = "budgetfrontier.engine.native")]
 pub struct PlainBatch {
     pub entries: Vec<Entry>,
@@ -56,14 +57,15 @@ pub struct PlainBatch {
     pub each: Vec<Given>,
     /// The fingerprints of all that `record` has looked up, also of those that were known.
     pub recorded: Vec<Fingerprint>,
+    /// When each URI arrived, if they did not arrive together.
+    pub times: Vec<f64>,
     /// By URI, the place of its queue among those of `queues`.
     groups: Vec<usize>,
 }
 
 impl PlainBatch {
     pub fn with_capacity(count: usize) -> Self {
-        let (entries, each) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        Self { entries, text: Vec::new(), each, recorded: Vec::new(), groups: Vec::new() }
+        Self { entries: Vec::with_capacity(count), each: Vec::with_capacity(count), ..Self::default() }
     }
 
     fn short<'py>(&self, py: Python<'py>, uri: &Uri) -> PyResult<Bound<'py, PyString>> {
@@ -83,6 +85,12 @@ impl PlainBatch {
         self.entries.len()
     }
 
+    /// The number of URIs that were read, also known and INVALID ones.
+    #[getter]
+    fn given(&self) -> usize {
+        self.each.len()
+    }
+
     /// Add the fingerprints to a table, in their order, and drop the URIs for which `put` returns false: it is
     /// `Cursor.put` of py-lmdb.
     fn record(&mut self, py: Python<'_>, put: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -91,8 +99,7 @@ impl PlainBatch {
         let nothing = PyBytes::new(py, b"");
         let mut is_new = vec![true; self.entries.len()];
         for place in order {
-            let key = PyBytes::new(py, &self.entries[place].fingerprint);
-            is_new[place] = put.call1((key, &nothing, true, false))?.is_truthy()?;
+            is_new[place] = add_form(put, &self.entries[place].fingerprint, &nothing)?;
         }
         for given in &mut self.each {
             if matches!(given, Given::First(place) if !is_new[*place]) {
@@ -123,12 +130,13 @@ impl PlainBatch {
         )
     }
 
-    /// Return key, number of URIs and the short form of the last one of each queue, in the order of the first ones.
-    fn queues<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let mut rows: Vec<(&Arc<Queue>, usize, &Uri)> = Vec::new();
+    /// Return of each queue its key, the number of URIs, the short form of the last and the time of the first, in the
+    /// order of the first ones. `now` is the time of URIs that arrived together.
+    fn queues<'py>(&mut self, py: Python<'py>, now: f64) -> PyResult<Bound<'py, PyList>> {
+        let mut rows: Vec<(&Arc<Queue>, usize, &Uri, f64)> = Vec::new();
         let mut places: HashMap<u64, usize, ByHash> = HashMap::default();
         self.groups.clear();
-        for entry in &self.entries {
+        for (number, entry) in self.entries.iter().enumerate() {
             let queue = entry.uri.queue();
             let mut hash = queue.hash;
             let place = loop {
@@ -139,15 +147,15 @@ impl PlainBatch {
                 hash = hash.wrapping_add(1); // two keys with the same hash
             };
             if place == rows.len() {
-                rows.push((queue, 0, &entry.uri));
+                rows.push((queue, 0, &entry.uri, self.times.get(number).copied().unwrap_or(now)));
             }
             rows[place].1 += 1;
             rows[place].2 = &entry.uri;
             self.groups.push(place);
         }
         let listed = PyList::empty(py);
-        for (queue, count, last) in rows {
-            listed.append((&queue.key, count, self.short(py, last)?))?;
+        for (queue, count, last, time) in rows {
+            listed.append((&queue.key, count, self.short(py, last)?, time))?;
         }
         Ok(listed)
     }
@@ -175,15 +183,11 @@ impl PlainBatch {
         if self.groups.len() != self.entries.len() || too_few {
             return Err(PyValueError::new_err("records need the result of queues, and an id and a page for each"));
         }
-        let mut rows: Vec<(Key, usize)> = Vec::with_capacity(self.entries.len());
-        for (number, &place) in self.groups.iter().enumerate() {
-            rows.push((records::key(ids[place], rank, (ordinal + 1 + number as u64) ^ flip), number));
-        }
-        rows.sort_unstable();
         let (found, urls) = (PyList::empty(py), listed.then(|| PyList::empty(py)));
         let mut value = Vec::new();
-        for (key, number) in rows {
+        for number in self.in_order_of_keys(&ids, most, flip != 0) {
             let (entry, place) = (&self.entries[number], self.groups[number]);
+            let key = records::key(ids[place], rank, (ordinal + 1 + number as u64) ^ flip);
             let key = PyBytes::new(py, &key);
             let value = match &entry.uri {
                 Uri::Plain { authority, start, end } => {
@@ -205,6 +209,40 @@ impl PlainBatch {
     }
 }
 
+impl PlainBatch {
+    /// Return the URIs by queue, with the ids of these, and by arrival, the last one first on request.
+    fn in_order_of_keys(&self, ids: &[u32], queues: usize, last_first: bool) -> Vec<usize> {
+        let mut ends = vec![0; queues];
+        for &place in &self.groups {
+            ends[place] += 1;
+        }
+        let mut places: Vec<usize> = (0..queues).collect();
+        places.sort_unstable_by_key(|&place| ids[place]);
+        let mut end = 0;
+        for place in places {
+            end += ends[place];
+            ends[place] = end;
+        }
+        let mut order = vec![0; self.groups.len()];
+        let mut put = |number: usize| {
+            let end = &mut ends[self.groups[number]];
+            *end -= 1;
+            order[*end] = number;
+        };
+        if last_first {
+            (0..self.groups.len()).for_each(&mut put)
+        } else {
+            (0..self.groups.len()).rev().for_each(&mut put)
+        }
+        order
+    }
+}
+
 fn is_same(py: Python<'_>, one: &Arc<Queue>, other: &Arc<Queue>) -> PyResult<bool> {
     Ok(Arc::ptr_eq(one, other) || one.key.bind(py).to_str()? == other.key.bind(py).to_str()?)
+}
+
+/// Add a fingerprint to a table, and return whether it is new. `put` is `Cursor.put` of py-lmdb.
+pub fn add_form(put: &Bound<'_, PyAny>, fingerprint: &Fingerprint, nothing: &Bound<'_, PyBytes>) -> PyResult<bool> {
+    put.call1((PyBytes::new(put.py(), fingerprint), nothing, true, false))?.is_truthy()
 }

@@ -2,16 +2,24 @@
 
 use std::collections::HashSet;
 
-use memchr::{memchr, memchr_iter};
+/// What a byte of a path or query is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// The URL parser or the canonical form may change it.
+    Other,
+    Plain,
+    /// Plain, but that depends on the byte before it, or it has a meaning.
+    Mark,
+}
 
 /// The bytes that neither the URL parser nor the canonical form changes in a path or query.
-pub struct PlainBytes([bool; 256]);
+pub struct PlainBytes([Kind; 256]);
 
 impl PlainBytes {
     pub fn new(plain: &[u8]) -> Self {
-        let mut table = [false; 256];
-        for &byte in plain {
-            table[usize::from(byte)] = byte.is_ascii();
+        let mut table = [Kind::Other; 256];
+        for &byte in plain.iter().filter(|byte| byte.is_ascii()) {
+            table[usize::from(byte)] = if matches!(byte, b'.' | b'?') { Kind::Mark } else { Kind::Plain };
         }
         Self(table)
     }
@@ -19,9 +27,17 @@ impl PlainBytes {
     /// Return where the query of a path and query begins, its length if there is none. None if the URL is not plain:
     /// it has another byte, or a segment that starts with a dot.
     pub fn query_of(&self, rest: &[u8]) -> Option<usize> {
-        let are_plain = rest.iter().all(|&byte| self.0[usize::from(byte)]);
-        let has_dots = memchr_iter(b'.', rest).any(|place| place > 0 && rest[place - 1] == b'/');
-        (are_plain && !has_dots).then(|| memchr(b'?', rest).unwrap_or(rest.len()))
+        let mut query = rest.len();
+        for (place, &byte) in rest.iter().enumerate() {
+            match self.0[usize::from(byte)] {
+                Kind::Plain => {}
+                Kind::Mark if byte == b'?' => query = query.min(place),
+                Kind::Mark if place > 0 && rest[place - 1] == b'/' => return None,
+                Kind::Mark => {}
+                Kind::Other => return None,
+            }
+        }
+        Some(query)
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use memchr::memchr;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use crate::batch::{Entry, Given, PlainBatch, Uri};
+use crate::batch::{self, Entry, Given, PlainBatch, Uri};
 use crate::canonical::{PlainBytes, QueryRules};
 use crate::hashing::{ByHash, ByText, Fingerprint};
 
@@ -57,6 +58,7 @@ pub struct BatchReader {
     recent: HashSet<Fingerprint, ByHash>,
     /// The canonical form of the URL that is read.
     form: Vec<u8>,
+    gathering: Option<Gathering>,
 }
 
 #[pymethods]
@@ -83,6 +85,7 @@ impl BatchReader {
             queues: HashMap::default(),
             recent: HashSet::default(),
             form: Vec::new(),
+            gathering: None,
         }
     }
 
@@ -135,12 +138,51 @@ impl BatchReader {
         Ok(batch)
     }
 
+    /// Let `gather` take up to `most` URLs, until `gathered` is called.
+    ///
+    /// `authority` is that of `read`, `put` is `Cursor.put` of py-lmdb; `added` and `duplicate` are the results.
+    fn begin_to_gather(
+        &mut self,
+        most: usize,
+        authority: Py<PyAny>,
+        put: Py<PyAny>,
+        added: Py<PyAny>,
+        duplicate: Py<PyAny>,
+    ) {
+        self.gathering = Some(Gathering { batch: PlainBatch::default(), most, authority, put, added, duplicate });
+    }
+
+    /// Read a URL, add its fingerprint to a table, and keep the URL for `gathered` if that is new.
+    ///
+    /// Return the result; None, and nothing has changed, if it is not plain, or is not to be gathered.
+    fn gather(&mut self, py: Python<'_>, given: &Bound<'_, PyAny>, now: f64) -> PyResult<Option<Py<PyAny>>> {
+        let Some(url) = given.cast_exact::<PyString>().ok().and_then(|text| text.to_str().ok()) else {
+            return Ok(None);
+        };
+        let Some(mut gathering) = self.gathering.take_if(|gathering| gathering.has_room()) else { return Ok(None) };
+        let result = self.gather_in(py, &mut gathering, url, given, now);
+        self.gathering = Some(gathering);
+        result
+    }
+
+    /// Return the URLs that `gather` has kept, and let it take no more; None if it has taken none.
+    fn gathered(&mut self) -> Option<PlainBatch> {
+        self.gathering.take().map(|found| found.batch).filter(|batch| !batch.each.is_empty())
+    }
+
     /// Remember the URLs of a batch that was recorded: they are recognized without a look at the table.
     fn remember(&mut self, batch: &PlainBatch) {
-        if self.recent.len() > self.most_recent {
-            self.recent.clear();
-        }
-        self.recent.extend(&batch.recorded);
+        self.remember_all(&batch.recorded);
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Some(gathering) = &self.gathering else { return Ok(()) };
+        visit.call(&gathering.authority)?;
+        visit.call(&gathering.put)
+    }
+
+    fn __clear__(&mut self) {
+        self.gathering = None;
     }
 
     /// Forget all URLs that are remembered.
@@ -151,7 +193,54 @@ impl BatchReader {
 
 type ReadRules = (Vec<String>, Vec<String>, Vec<String>, Vec<String>, bool, bool);
 
+/// URLs that are read one by one, and what is needed for that.
+struct Gathering {
+    batch: PlainBatch,
+    most: usize,
+    authority: Py<PyAny>,
+    put: Py<PyAny>,
+    added: Py<PyAny>,
+    duplicate: Py<PyAny>,
+}
+
+impl Gathering {
+    fn has_room(&self) -> bool {
+        self.batch.each.len() < self.most
+    }
+}
+
 impl BatchReader {
+    fn gather_in(
+        &mut self,
+        py: Python<'_>,
+        gathering: &mut Gathering,
+        url: &str,
+        given: &Bound<'_, PyAny>,
+        now: f64,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let batch = &mut gathering.batch;
+        let found = self.read_plain(py, url, given, gathering.authority.bind(py), &mut batch.text)?;
+        let Some((fingerprint, uri)) = found else { return Ok(None) };
+        let is_known = self.recent.contains(&fingerprint)
+            || !batch::add_form(gathering.put.bind(py), &fingerprint, &PyBytes::new(py, b""))?;
+        self.remember_all(&[fingerprint]);
+        if is_known {
+            batch.each.push(Given::Known);
+            return Ok(Some(gathering.duplicate.clone_ref(py)));
+        }
+        batch.each.push(Given::First(batch.entries.len()));
+        batch.entries.push(Entry { fingerprint, uri });
+        batch.times.push(now);
+        Ok(Some(gathering.added.clone_ref(py)))
+    }
+
+    fn remember_all(&mut self, fingerprints: &[Fingerprint]) {
+        if self.recent.len() > self.most_recent {
+            self.recent.clear();
+        }
+        self.recent.extend(fingerprints);
+    }
+
     /// Read a URL that is plain; None if it is not. The path and query of a plain one are added to `text`.
     fn read_plain(
         &mut self,
