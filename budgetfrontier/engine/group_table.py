@@ -76,11 +76,15 @@ class GroupTable:
 
     def named(self, name: str) -> LiveGroup:
         """Return the record of a name, to be changed; a new group has no queues yet."""
+        return self.find(name) or self._create(name)
+
+    def find(self, name: str) -> LiveGroup | None:
+        """Return the record of a name, to be changed; None if no queue is in this group."""
         group_id = self._ids.get(name)
         if group_id is None:
             found = self._env.txn.get(name.encode(), db=self._env.db[keys.GROUP_IDS])
             if found is None:
-                return self._create(name)
+                return None
             group_id = self._ids[name] = keys.u32.unpack(found)[0]
         return self.get(group_id)
 

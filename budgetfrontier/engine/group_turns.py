@@ -17,6 +17,7 @@ from budgetfrontier.engine.group_table import AT_ONCE, LiveGroup
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.rules import bandwidth, group_limits
+from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.group_limits import GroupState, state
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.settings.grouping import GroupLimits
@@ -88,12 +89,20 @@ class GroupTurns:
         group.busy_until = min(group.busy_until, now + bandwidth.LONGEST)
         return group_limits.clock(group, limits)
 
-    def is_over_budget(self, queue: QueueRecord, name: str | None) -> bool:
-        """Return whether a queue is in the group with this name, and that has spent its total budget."""
-        if not queue.group:
+    def is_over_budget(self, queue: QueueRecord, name: str | None, *, moves: bool) -> bool:
+        """Return whether a queue is retired in its turn in the group with this name: that has spent its total budget.
+
+        What a queue has spent that is not in it yet comes to it in that turn; without `moves`, it is not retired.
+        """
+        if name is None:
             return False
-        group, limits = self._table.limited(queue.group)
-        return group.name == name and group_limits.is_over_budget(group, limits, self._table.reached)
+        group, total = self._table.find(name), self._table.limits_of(name).total_budget
+        spent = 0 if group is None else group.expenditure
+        if group is None or queue.group != group.id:
+            if not moves:
+                return False
+            spent += queue.expenditure
+        return is_over_total(spent, total, self._table.reached)
 
     def choose(self, queue: QueueRecord, uri: CrawlUri) -> None:
         """Let a queue join the group that the settings choose for its head, and leave that before."""

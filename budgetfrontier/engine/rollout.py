@@ -91,7 +91,9 @@ class Rollout:
             found = self._next_of(keys.RETIRED, "revived_upto", "revive_upto", min(limit, left))
             left -= len(found)
             for queue in self._tables.queues.each(found):
-                if queue_states.is_revived_by_change(queue) and not (over and self._turns.retires_again(queue)):
+                if queue_states.is_revived_by_change(queue) and not (
+                    over and self._turns.retires_again(queue, moves=False)
+                ):
                     self._turns.unretire(queue)
                     limit -= 1
 

@@ -469,10 +469,11 @@ class Turns:
             self._rotation.move(queue, queue_states.after_unretirement(queue))
         queue.by_name = False
 
-    def retires_again(self, queue: QueueRecord) -> bool:
+    def retires_again(self, queue: QueueRecord, *, moves: bool = True) -> bool:
         """Return whether a RETIRED queue that holds URIs would be RETIRED again in its turn, with no URI tried.
 
-        The budget of a group that its turn is to choose for it first does not count. It stays as it is.
+        Without `moves`, the budget of a group that its turn is to choose for it first does not count. It stays as it
+        is.
         """
         if not queue.queued:
             return False
@@ -488,7 +489,7 @@ class Turns:
         group = tables.in_force.grouping.name_of(uri, queue.queue)
         if settings.force_retire and tables.tallies.used_up(queue, uri, settings, group):
             return True
-        return self.groups.is_over_budget(queue, group)
+        return self.groups.is_over_budget(queue, group, moves=moves)
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
         """Block a queue until a time; a URI that is out stays out."""

@@ -136,19 +136,19 @@ class Holdings:
         self._spendable = self._unlimited = 0
         self._tail, self._tail_queue = 0.0, ""
         self._under_quota = self._over_quota = 0
-        self._groups: dict[int, _Shared] = {}
-        self._terms_of_group: Callable[[int], GroupTerms] | None = None
+        self._groups: dict[str, _Shared] = {}
+        self._terms_of_group: Callable[[QueueRecord], GroupTerms | None] = lambda queue: None
 
     def through(
         self,
         queues: Iterable[QueueRecord],
         terms: Callable[[QueueRecord], Terms],
-        groups: Callable[[int], GroupTerms] | None = None,
+        groups: Callable[[QueueRecord], GroupTerms | None] = lambda queue: None,
     ) -> Iterator[QueueRecord]:
         """Yield the same queues.
 
         `terms`, called with each queue that counts, sets its budgets to those in force, and returns its terms; `groups`
-        returns those of the group with an id. Of a queue that retires in its turn, nothing counts.
+        returns those of its group. Of a queue that retires in its turn, nothing counts.
         """
         self._terms_of_group = groups
         add, retired, ineligible = self._add, QueueState.RETIRED, QueueState.INELIGIBLE
@@ -165,8 +165,8 @@ class Holdings:
             self._over_quota += urls
             return
         self._under_quota += urls * (quota_used is not None)
-        group = self._group(queue.group) if queue.group else None
-        limit = None if group is None else group.terms.left
+        of_group = self._terms_of_group(queue)
+        group, limit = (None, None) if of_group is None else (self._group(of_group), of_group.left)
         if limit is not None and limit < 0:
             return
         if queue.total_budget < 0:
@@ -203,10 +203,10 @@ class Holdings:
                 tail, name = group.tail, f"the group {group.terms.name}"
         return Held(spendable, self._unlimited, tail, name, self._under_quota, self._over_quota)
 
-    def _group(self, group_id: int) -> _Shared | None:
-        found = self._groups.get(group_id)
-        if found is None and self._terms_of_group is not None:
-            found = self._groups[group_id] = _Shared(self._terms_of_group(group_id))
+    def _group(self, terms: GroupTerms) -> _Shared:
+        found = self._groups.get(terms.name)
+        if found is None:
+            found = self._groups[terms.name] = _Shared(terms)
         return found
 
 

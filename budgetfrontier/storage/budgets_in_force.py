@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from math import inf
 
@@ -12,7 +13,9 @@ from budgetfrontier.settings import sheets, windows
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.storage import keys
+from budgetfrontier.storage.group_listing import GroupsInTurn
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
+from budgetfrontier.storage.quota_use import QuotasInForce
 from budgetfrontier.storage.records import expanded
 from budgetfrontier.storage.uri_values import decode_uri, expand
 from budgetfrontier.storage.view import View
@@ -39,6 +42,7 @@ class BudgetsInForce:
 
     def __init__(self, view: View, *, forecast: bool = False) -> None:
         """Read the settings; with `forecast`, those for `for_forecast` alone."""
+        self._view = view
         settings, changes = view.settings()
         overrides, adjustments = sheets.layers(settings, changes)
         wanted = _OF_BUDGETS | _OF_DELAYS if forecast else _OF_BUDGETS
@@ -52,11 +56,33 @@ class BudgetsInForce:
         self._heads = HeadUrls(view)
 
     def over_budget(self, queue: QueueRecord) -> bool:
-        """Return whether a queue holds URIs and is over budget: RETIRED for that, or retired on its next turn."""
+        """Return whether a queue holds URIs and is over budget: RETIRED for that, or retired on its next turn.
+
+        A budget is its own, that of its group, or a quota with `quotas.force_retire`.
+        """
         if queue.by_name or not queue.queued:
             return False
         self.show(queue)
-        return must_retire(queue, self.reached(queue))
+        return must_retire(queue, self.reached(queue)) or self._is_held(queue)
+
+    def _is_held(self, queue: QueueRecord) -> bool:
+        """Return whether the group of a queue is over its total budget, or a quota that retires queues is used up."""
+        quotas, groups = self._quotas, self._groups
+        if (group := groups.of_queue(queue)) is not None and groups.rest(group) == -1:
+            return True
+        if not quotas.kinds:
+            return False
+        url, label = self._heads.subject(queue)
+        uri = CrawlUri(url or NO_URL, source=label)
+        return any(quotas.used_up(uri, queue)) and quotas.settings_of(uri, queue).force_retire
+
+    @cached_property
+    def _quotas(self) -> QuotasInForce:
+        return QuotasInForce(self._view)
+
+    @cached_property
+    def _groups(self) -> GroupsInTurn:
+        return GroupsInTurn(self._view)
 
     def reached(self, queue: QueueRecord) -> bool:
         """Return whether a queue is over its total budget as soon as that is spent: `retire_when: reached`."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.settings.overrides import Limits
-from budgetfrontier.storage.group_listing import SpentGroup, over_group_budget
+from budgetfrontier.storage.group_listing import GroupsInTurn, SpentGroup
 from budgetfrontier.storage.quota_use import QuotasInForce, QuotaUse
 from budgetfrontier.storage.view import View
 
@@ -29,8 +29,8 @@ class Holds(NamedTuple):
 
 def holds(view: View, queues: Iterable[QueueRecord]) -> Iterator[Holds]:
     """Yield what holds each of some queues that are RETIRED, or will be on their turn."""
-    quotas = QuotasInForce(view)
+    quotas, groups = QuotasInForce(view), GroupsInTurn(view)
     for queue in queues:
         first = next(view.pending(queue, 1), None) if quotas.kinds else None
         used_up = [] if first is None else list(quotas.used_up(first.uri, queue))
-        yield Holds(over_group_budget(view, queue), used_up)
+        yield Holds(groups.spent(queue), used_up)

@@ -11,8 +11,9 @@ from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.core.vocabulary import OF_GROUP
 from budgetfrontier.rules.quotas import first_reached, quotas_of
 from budgetfrontier.settings.grouping import Grouping
-from budgetfrontier.settings.overrides import Effective, Limits
+from budgetfrontier.settings.overrides import Effective, Limits, QueueSettings
 from budgetfrontier.storage import keys
+from budgetfrontier.storage.group_listing import GroupsInTurn
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
 from budgetfrontier.storage.records import decode_tally, tally_of
 from budgetfrontier.storage.view import View
@@ -66,10 +67,9 @@ class QuotasInForce:
 
     def __init__(self, view: View, effective: Effective | None = None, grouping: Grouping | None = None) -> None:
         """Take the settings of a view, or others."""
-        self._view = view
+        self._view, self._groups = view, GroupsInTurn(view, grouping)
         self._effective = view.in_force() if effective is None else effective
         self._grouping = view.grouping() if grouping is None else grouping
-        self._revision = view.counters().settings_revision
         self.kinds = self._effective.quotas | ({OF_GROUP} if self._grouping.limits_fetches else frozenset())
         """The kinds of quotas that are in force for anything."""
 
@@ -86,19 +86,18 @@ class QuotasInForce:
 
     def of_uri(self, uri: CrawlUri, queue: QueueRecord) -> list[tuple[str, str, Limits]]:
         """Return the quotas of a URI of a queue, as `quotas_of` does."""
-        settings = self._effective.for_one(uri.url, queue.queue, uri.source)
-        return quotas_of(uri, queue.queue, settings, self._group(uri, queue))
+        return quotas_of(uri, queue.queue, self.settings_of(uri, queue), self._group(uri, queue))
+
+    def settings_of(self, uri: CrawlUri, queue: QueueRecord) -> QueueSettings:
+        """Return the settings in force for a URI of a queue."""
+        return self._effective.for_one(uri.url, queue.queue, uri.source)
 
     def _group(self, uri: CrawlUri, queue: QueueRecord) -> tuple[str, Limits] | None:
         """Return the group that a queue belongs to in its next turn, with its quota; None without quotas of groups."""
         if OF_GROUP not in self.kinds:
             return None
-        if queue.group and queue.group_revision == self._revision:
-            group = self._view.group_of(queue)
-            name = None if group is None else group.name
-        else:
-            name = self._grouping.name_of(uri, queue.queue)
-        return None if name is None else (name, self.of(OF_GROUP, name))
+        group = self._groups.of(queue, uri.url, uri.source)
+        return None if group is None else (group.name, self.of(OF_GROUP, group.name))
 
     def used_up(self, uri: CrawlUri, queue: QueueRecord) -> Iterator[tuple[QuotaUse, Limits]]:
         """Yield the first limit that is reached of each quota of a URI, with all limits of that quota."""

@@ -10,16 +10,19 @@ import pytest
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import GroupRecord
+from budgetfrontier.engine.commands import state_preview
 from budgetfrontier.reports import over_time
+from budgetfrontier.reports.explain import explain
+from budgetfrontier.reports.retired_list import retired_again
+from budgetfrontier.rules import group_limits
 from budgetfrontier.rules.forecasts import Held
-from budgetfrontier.rules.group_limits import state
 from budgetfrontier.settings.grouping import GroupLimits
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.standing import standing
 from budgetfrontier.storage.view import View
-from tests.support import START, kernel, make_settings, opened
+from tests.support import START, crawl, kernel, make_settings, opened, state
 
 GROUPS = [
     {"name": "spent", "match": "domain:spent.test", "total_budget": 1},
@@ -109,6 +112,45 @@ def test_the_budget_of_a_group_bounds_what_its_queues_spend(tmp_path: Path) -> N
     assert (found.spendable, found.unlimited) == (3, 0)
 
 
+@pytest.mark.parametrize("spend", [0, 1])
+def test_queues_that_join_a_group_in_their_next_turn_are_judged_by_its_budget(tmp_path: Path, spend: int) -> None:
+    """What is told of a new queue, or of one from before the groups, is what its turn then does."""
+    plain = make_settings(retire_when="reached").to_dict()
+    settings = Settings.from_dict(plain | {"groups": [{"name": "dom", "by": "registered-domain", "total_budget": 2}]})
+    opened.append(Frontier.open(tmp_path / "f", Settings.from_dict(plain), clock=ManualClock(START)))
+    assert len(crawl_letters(opened[-1], ["https://old.a.test/0"] * spend)) == spend
+    opened[-1].close()
+    opened.append(f := Frontier.open(tmp_path / "f", settings, clock=ManualClock(START)))
+    assert len(crawl_letters(f, [f"https://x.a.test/{page}" for page in range(4)])) == 2
+    f.schedule_many(f"https://{name}.test/{page}" for name in ("new.a", "new.b") for page in range(4))
+    f.schedule_many(["https://old.a.test/1"] * spend)
+    f.commit()
+    held_back = ["x.a.test", "new.a.test", *["old.a.test"] * spend]
+    with Reader(tmp_path / "f") as reader, reader.view() as view:
+        assert sorted(queue.queue for queue in reader.queues(over_budget=True)) == sorted(held_back)
+        held = over_time.held(view, START)
+        assert (held.spendable, held.unlimited) == (2, 0)
+        again = {row.queue.queue: row.why for row in retired_again(view, "job", 9)}
+        assert set(again) == set(held_back) - {"x.a.test"}
+        assert again["new.a.test"] == "the group dom/a.test has spent 2 of its total budget of 2"
+        [reason] = [one for one in explain(reader, "new.a.test", job="job").reasons if one.code == "over-budget"]
+        assert reason.text.startswith("It will retire on its turn without a fetch: its group dom/a.test has spent 2,")
+    told = f.adjust(match="queue:new.*", queue_total_budget=50, dry_run=True)
+    assert (told.still_over, told.others["after"]) == (1, {"uris": 2, "spend": 2, "ceiling": 2})
+    f.retire("new.a.test")
+    foreseen = state_preview.of_queue(kernel(f).tables.flushed(), "unretire", {"queue": "new.a.test"}, START)
+    f.unretire("new.a.test")
+    assert (foreseen["still_over"], f.audit()[-1].effect["still_over"]) == (1, 1)
+    assert crawl(f) == "NN"
+    assert [state(f, name) for name in ("new.a", "new.b")] == ["RETIRED"] * 2
+
+
+def crawl_letters(f: Frontier, urls: list[str]) -> str:
+    """Schedule URLs, and crawl until nothing is handed out."""
+    f.schedule_many(urls)
+    return crawl(f)
+
+
 def test_a_crawl_without_groups_lists_none(tmp_path: Path) -> None:
     Frontier.open(tmp_path / "f", make_settings()).close()
     with Reader(tmp_path / "f") as reader:
@@ -132,4 +174,4 @@ def test_a_crawl_without_groups_lists_none(tmp_path: Path) -> None:
     ],
 )
 def test_the_state_of_a_group(record: dict[str, float], limits: GroupLimits, expected: str) -> None:
-    assert state(GroupRecord("g", 1, **record), limits, False, 5.0) == expected  # type: ignore[arg-type]
+    assert group_limits.state(GroupRecord("g", 1, **record), limits, False, 5.0) == expected  # type: ignore[arg-type]

@@ -12,20 +12,19 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.model import CrawlUri, QueueRecord
+from budgetfrontier.core.model import CrawlUri, GroupRecord, QueueRecord
 from budgetfrontier.engine.commands.floor_preview import FloorPreview
 from budgetfrontier.engine.commands.selection import hands_out
 from budgetfrontier.engine.commands.survey import Change, QueueSums, ValueCounts, effect_of, look, unknown_of
-from budgetfrontier.rules.budgets import has_completed, is_over_total, rest_of_total, total_of
+from budgetfrontier.rules.budgets import is_over_total, rest_of_total, total_of
 from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.queue_states import ACTIVE, INELIGIBLE, RETIRED, is_revived_by_change
 from budgetfrontier.settings import plugins, windows
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.matching import Match
 from budgetfrontier.settings.overrides import Effective, QueueSettings
-from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.budgets_in_force import Price, PricesOf, affordable
-from budgetfrontier.storage.head_urls import HeadUrls
+from budgetfrontier.storage.group_listing import GroupsInTurn
 from budgetfrontier.storage.quota_use import QuotasInForce
 from budgetfrontier.storage.view import View
 
@@ -41,11 +40,11 @@ def _goes_by_next_uri(view: View, match: Match) -> bool:
     return not match.by_authority or not getattr(assign, "one_host", False)
 
 
-_Bounds = tuple[int, bool, bool, bool, int | None]
+_Bounds = tuple[int, bool, bool, bool, tuple[str, int] | None]
 """The bounds of the spend of a queue.
 
 Its total budget, whether that is spent once it is reached, whether it has sessions at all, whether a quota of its next
-URI is used up, and the rest of the total budget of its group: -1 if that is spent, None without one.
+URI is used up, and its group with the rest of that one's total budget: -1 if that is spent, None without one.
 """
 _STOPPED = 3
 _OF_WINDOWS = {(False, True): "closed_count", (True, True): "still_closed", (True, False): "opened_count"}
@@ -57,48 +56,27 @@ class _Side:
 
     def __init__(self, view: View, effective: Effective, grouping: Grouping) -> None:
         self.quotas = QuotasInForce(view, effective, grouping)
-        self._rest_of = group_listing.rest_of(view, grouping)
-        self._rests: dict[int, int | None] = {}
+        self.groups = GroupsInTurn(view, grouping)
 
     def bounds(
-        self, queue: QueueRecord, url: str, label: str | None, settings: QueueSettings, *, grouped: bool = True
+        self, queue: QueueRecord, url: str, label: str | None, settings: QueueSettings, group: GroupRecord | None
     ) -> _Bounds:
-        """Return the bounds of a queue with the URL and the label of its next URI, and of its group if `grouped`."""
-        stopped, rest = False, None
+        """Return the bounds of a queue with the URL and the label of its next URI, and its group in its next turn."""
+        stopped, of_group = False, None
         if self.quotas.kinds and queue.queued:
             stopped = any(self.quotas.used_up(CrawlUri(url, source=label), queue))
-        if queue.group and grouped:
-            if queue.group not in self._rests:
-                self._rests[queue.group] = self._rest_of(queue.group)
-            rest = self._rests[queue.group]
+        if group is not None:
+            rest = self.groups.rest(group)
+            of_group = None if rest is None else (group.name, rest)
         sessions = settings.balance_replenish_amount > 0
-        return total_of(queue, settings), settings.reached, sessions, stopped, rest
+        return total_of(queue, settings), settings.reached, sessions, stopped, of_group
 
 
 def _is_out(queue: QueueRecord, bounds: _Bounds, settings: QueueSettings) -> bool:
     """Return whether a queue is retired on its turn."""
-    total, reached, sessions, stopped, rest = bounds
-    over = is_over_total(queue.expenditure, total, reached)
-    return over or not sessions or rest == -1 or (stopped and settings.force_retire)
-
-
-def test_of_retirement(view: View) -> Callable[[QueueRecord], bool]:
-    """Return the test whether a queue that holds URIs is retired on its turn, by the settings in force.
-
-    The budget of a group counts only if the queue is in it, and stays there in its turn.
-    """
-    in_force, grouping = view.in_force(), view.grouping()
-    side, heads = _Side(view, in_force, grouping), HeadUrls(view)
-
-    def is_retired(queue: QueueRecord) -> bool:
-        url, label = heads.subject(queue)
-        url = url or queue.last_enqueued
-        settings, group = in_force.for_uri(url, queue.queue, label), view.group_of(queue)
-        stays = group is not None and group.name == grouping.name_of(CrawlUri(url, source=label), queue.queue)
-        bounds = side.bounds(queue, url, label, settings, grouped=stays)
-        return has_completed(queue) or _is_out(queue, bounds, settings)
-
-    return is_retired
+    total, reached, sessions, stopped, of_group = bounds
+    over = is_over_total(queue.expenditure, total, reached) or (of_group is not None and of_group[1] == -1)
+    return over or not sessions or (stopped and settings.force_retire)
 
 
 class _Sum(msgspec.Struct):
@@ -126,18 +104,18 @@ class _Spend:
 
     def __init__(self) -> None:
         self._plain = _Sum()
-        self._shared: dict[int, tuple[int, _Sum]] = {}
+        self._shared: dict[str, tuple[int, _Sum]] = {}
         """By group with a total budget: the rest of that, and the spend of the queues in it."""
         self.disregarded = 0
 
     def add(self, queue: QueueRecord, prices: Iterable[Price], bounds: _Bounds) -> None:
         """Add a queue that is not over its bounds, with the prices of its URIs."""
-        total, reached, _, _, rest = bounds
+        total, reached, _, _, of_group = bounds
         uris, spent, disregarded = affordable(prices, queue, total, reached=reached)
         self.disregarded += disregarded
         left = rest_of_total(queue.expenditure, total, reached)
         ceiling = None if left is None else max(left, spent)  # a last URI that costs more goes further
-        to = self._plain if rest is None else self._shared.setdefault(queue.group, (rest, _Sum()))[1]
+        to = self._plain if of_group is None else self._shared.setdefault(of_group[0], (of_group[1], _Sum()))[1]
         to.add(uris, spent, ceiling)
 
     def sum(self) -> _Sum:
@@ -163,7 +141,7 @@ def preview(
     """
     groups, values, limits = ValueCounts(change.names), change.values(), change.limits()
     sides = [_Side(view, *side) for side in zip((change.before, change.after), change.groupings, strict=True)]
-    bounds_before, bounds_after = (side.bounds for side in sides)
+    group_of, (bounds_before, bounds_after) = sides[0].groups.of, (side.bounds for side in sides)
     floor, standing, prices = FloorPreview(view), QueueSums(), PricesOf(view, in_scope)
     named: dict[str, list[str]] = {"retired": [], "revived": [], "ineligible": [], "eligible": []}
     counts = {f"{kind}_count": 0 for kind in named} | {"still_over": 0, "by_name": 0}
@@ -183,7 +161,8 @@ def preview(
         if not is_revived_by_change(queue):
             counts["by_name"] += matched
             continue
-        was, will = bounds_before(queue, url, label, old), bounds_after(queue, url, label, new)
+        group = group_of(queue, url, label)  # a change changes the limits of groups, not which queues are in them
+        was, will = bounds_before(queue, url, label, old, group), bounds_after(queue, url, label, new, group)
         was_out, is_out = _is_out(queue, was, old), _is_out(queue, will, new)
         kind, held = _fate(queue, was_out=was_out, is_out=is_out, held=floor.holds(queue, url, new))
         if kind:

@@ -11,7 +11,6 @@ from typing import Any
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.engine.commands.floor_preview import FloorPreview
-from budgetfrontier.engine.commands.preview import test_of_retirement
 from budgetfrontier.engine.commands.selection import (
     SelectedQueues,
     count,
@@ -77,11 +76,6 @@ class Terms:
     def budgets(self) -> BudgetsInForce:
         """The budgets of queues by the settings in force."""
         return BudgetsInForce(self.view)
-
-    @cached_property
-    def retires(self) -> Callable[[QueueRecord], bool]:
-        """The test whether a queue that holds URIs is retired on its turn."""
-        return test_of_retirement(self.view)
 
     def settings_of(self, queue: QueueRecord) -> QueueSettings:
         """Return the settings in force for the head of a queue, or for the URL placed last if it is empty."""
@@ -150,7 +144,7 @@ def _check_paced(view: View, op: str) -> None:
 def _retires_again(terms: Terms, op: str, before: QueueRecord, after: QueueRecord) -> bool:
     """Return whether a queue that `unretire` brings back is over budget, and retired on its turn."""
     revived = op == "unretire" and before.state is RETIRED and after.state is INACTIVE
-    return revived and terms.retires(after)
+    return revived and terms.budgets.over_budget(copy.copy(after))
 
 
 def _hold_back(effect: dict[str, Any], queue: QueueRecord, args: dict[str, Any], *, handed_out: bool) -> None:
