@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import lmdb
@@ -79,6 +79,13 @@ class Numbered(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     crc: int
 
 
+class AppliedChanges(NamedTuple):
+    """Changes that a copy has, by their number, and how many rows they have put or deleted: 0 if it had them before."""
+
+    number: int
+    rows: int
+
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw]).decode
 _decode_numbered: Final = msgspec.msgpack.Decoder(Numbered).decode
@@ -140,10 +147,10 @@ class Recorder:
         return _encode((FORMAT, changes))
 
 
-def apply(env: Environment, changes: bytes) -> int:
-    """Write changes into the transaction of a copy; return how many rows they put or delete. O(rows log n).
+def apply(env: Environment, changes: bytes) -> AppliedChanges:
+    """Write changes into the transaction of a copy. O(rows log n).
 
-    All of it is checked before the first row is written. Changes that were applied before are left out: 0. Raises
+    All of it is checked before the first row is written. Changes that were applied before are left out. Raises
     NewerChanges if a newer release has made them, UnreadableChanges, and CorruptFrontier if the copy is damaged, or has
     not the rows that the owner had: those before these are missing, or a row is another one.
     """
@@ -153,7 +160,7 @@ def apply(env: Environment, changes: bytes) -> int:
     try:
         done = meta.read_changes(txn, db[keys.META])
         if numbered.number <= done:
-            return 0
+            return AppliedChanges(numbered.number, 0)
         if numbered.number > done + 1:
             raise CorruptFrontier(f"{env.path} has the changes up to {done:,}, and {numbered.number:,} come next")
         for table, rows in _patched_rows(env, numbered).items():
@@ -176,7 +183,7 @@ def apply(env: Environment, changes: bytes) -> int:
     except lmdb.Error as e:
         raise translate_error(e, env.path) from e
     env.wrote(len(changes))
-    return written
+    return AppliedChanges(numbered.number, written)
 
 
 def _decoded(changes: bytes) -> Numbered:

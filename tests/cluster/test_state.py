@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.entries import SliceGranted
+from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.log.state import KnownCommands, LogPlace, QuotaState
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.quotas.quota_slices import Amounts
@@ -108,3 +112,69 @@ def test_one_wrong_bit_in_what_was_heard_of_a_partition_is_refused(tmp_path: Pat
             env.txn.put(key, other, db=env.db[keys.PEERS])
             with pytest.raises(Damage, match="another checksum"):
                 peers.heard(1)
+
+
+def placed(folder: Path, change: Callable[[LogPlace], LogPlace]) -> None:
+    """Store another place in a copy, with the checksum that it needs: no wrong bit, but a fault of a program."""
+    with closing(Environment(folder / state.FRONTIER)) as env:
+        row = env.txn.get(meta.PLACE, db=env.db[keys.META])
+        assert row is not None
+        env.txn.put(meta.PLACE, state.encode(change(state.decode(bytes(row), LogPlace))), db=env.db[keys.META])
+        env.commit()
+
+
+def test_a_copy_whose_epoch_is_not_one_of_its_log_is_damaged(tmp_path: Path) -> None:
+    log = Log()
+    for number in range(3):
+        with closing(Owner(tmp_path / "one", log)) as owner:
+            owner.schedule(f"https://a.test/{number}")
+            owner.commit()
+            owner.schedule(f"https://b.test/{number}")
+    placed(tmp_path / "one", lambda place: replace(place, epoch=place.epoch - 1))
+    with (
+        closing(PartitionCopy(tmp_path / "one", CRAWL, 0, PARTITIONS)) as copy,
+        pytest.raises(CorruptFrontier, match="the place of the copy in its log is wrong"),
+    ):
+        copy.apply(log.entries[copy.reading.position :])
+
+
+def test_a_copy_with_changes_that_its_log_has_not_is_never_claimed(tmp_path: Path) -> None:
+    log = Log()
+    with closing(Owner(tmp_path, log)) as owner:
+        for number in range(3):
+            owner.schedule(f"https://a.test/{number}")
+        owner.commit()
+    placed(tmp_path, lambda place: replace(place, position=1))
+    for end, raises in ((len(log.entries), False), (len(log.entries) - 1, True)):
+        with closing(PartitionCopy(tmp_path, CRAWL, 0, PARTITIONS)) as copy:
+            copy.claims_behind = end
+            assert not copy.may_be_claimed()
+            copy.apply(log.entries[copy.reading.position : end])
+            if raises:
+                with pytest.raises(CorruptFrontier, match="has the changes up to"):
+                    copy.may_be_claimed()
+            else:
+                assert copy.may_be_claimed()
+
+
+def test_changes_of_an_owner_that_had_not_all_before_are_told_where_they_are(tmp_path: Path) -> None:
+    """Whatever has led there: nobody goes on silently with one half of the changes."""
+    log = Log()
+    with closing(Owner(tmp_path / "one", log)) as owner:
+        owner.schedule("https://a.test/0")
+        owner.commit()
+        shutil.copytree(tmp_path / "one", tmp_path / "old")
+        for number in range(1, 4):
+            owner.schedule(f"https://a.test/{number}")
+        owner.commit()
+    count = len(log.entries)
+    placed(tmp_path / "old", lambda place: replace(place, position=count))
+    with closing(Owner(tmp_path / "old", log)) as old:
+        old.schedule("https://b.test/")
+        old.commit()
+    for folder in (tmp_path / "one", tmp_path / "new"):
+        with (
+            closing(PartitionCopy(folder, CRAWL, 0, PARTITIONS)) as copy,
+            pytest.raises(LogGap, match=r"the changes at offset \d+ have the number \d, and \d came before them"),
+        ):
+            copy.apply(log.entries[copy.reading.position :])

@@ -71,13 +71,13 @@ def test_each_way_to_change_a_row_is_recorded(tmp_path: Path) -> None:
         assert not env.txn.put(b"a1", b"4", overwrite=False, db=table)
         cursor.putmulti(iter([(b"c1", b"5"), (b"d1", b"6")]))
         changes = recorder.take()
-        assert changes is not None and table_changes.apply(copy, changes) == 4
+        assert changes is not None and table_changes.apply(copy, changes).rows == 4
         assert rows_of(copy, keys.DEAD) == [(b"a1", b"1"), (b"b1", b"2"), (b"c1", b"5"), (b"d1", b"6")]
         assert env.txn.pop(b"a1", db=table) == b"1" and env.txn.pop(b"a1", db=table) is None
         assert env.txn.delete(b"c1", db=table) and not env.txn.delete(b"c1", db=table)
         assert cursor.set_key(b"d1") and cursor.delete()
         changes = recorder.take()
-        assert changes is not None and table_changes.apply(copy, changes) == 3
+        assert changes is not None and table_changes.apply(copy, changes).rows == 3
         assert rows_of(copy, keys.DEAD) == rows_of(env, keys.DEAD) == [(b"b1", b"2")]
         assert recorder.take() is None
 
@@ -218,7 +218,7 @@ def test_a_row_that_is_wrong_where_changes_are_made_damages_no_copy(tmp_path: Pa
                 queue(env, 7, "host", turn + 2, 2000)
                 changes = recorder.take()
                 assert changes is not None and (b"host" in changes) == (turn == 0)
-                assert table_changes.apply(copy, changes) == 1
+                assert table_changes.apply(copy, changes).rows == 1
                 assert rows_of(copy, keys.QUEUES) == rows_of(env, keys.QUEUES)
 
 
@@ -277,7 +277,7 @@ def test_changes_that_are_missing_are_noticed(tmp_path: Path) -> None:
             taken.append(recorder.take())
         first, _, third = taken
         assert first is not None and third is not None
-        assert table_changes.apply(copy, first) == 1 and table_changes.apply(copy, first) == 0
+        assert table_changes.apply(copy, first).rows == 1 and table_changes.apply(copy, first).rows == 0
         with pytest.raises(CorruptFrontier, match="has the changes up to 1, and 3 come next"):
             table_changes.apply(copy, third)
         assert len(rows_of(copy, keys.QUEUES)) == 1
@@ -302,7 +302,7 @@ def test_a_wrong_number_of_changes_is_noticed_wherever_it_is(tmp_path: Path) -> 
                     recorder.take() if one is recorder._txn else table_changes.apply(copy, first)
             one.put(meta.CHANGES, value, db=table)
         second = recorder.take()
-        assert second is not None and table_changes.apply(copy, second) == 1
+        assert second is not None and table_changes.apply(copy, second).rows == 1
 
 
 def test_the_places_of_tables_are_those_of_the_format() -> None:

@@ -21,7 +21,7 @@ from budgetfrontier.cluster.log.entries import (
     UnreadableEntry,
 )
 from budgetfrontier.cluster.log.state import LogPlace
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import CorruptFrontier, FrontierError
 
 log = logging.getLogger("budgetfrontier.cluster")
 
@@ -84,7 +84,8 @@ class LogReading:
         """Yield what counts of the next entries, after each of which it may be ended; `position` is behind it.
 
         Offsets may be left out, as those of a transaction's control records are, where the log has all its entries.
-        Raises LogGap if entries are missing or cannot be read, or the log has begun again, and OtherVersion.
+        Raises LogGap if entries are missing or cannot be read, or the log has begun again, OtherVersion, and
+        CorruptFrontier if the place is not one of this log.
         """
         if batch and batch[0].offset < self.position:
             raise LogGap(begun_again(self.place, self.position, f"goes on at {batch[0].offset}"))
@@ -113,7 +114,12 @@ class LogReading:
 
     def _joined(self, offset: int, entry: Changed) -> OwnerChanges | None:
         """Return the changes of which an entry is the last piece; None if it is not, or if they do not count."""
-        if entry.epoch != self.epoch:
+        if entry.epoch > self.epoch:
+            raise CorruptFrontier(
+                f"{_named(self.place)}: the changes at offset {offset} are of the claim at {entry.epoch}, and the last "
+                f"one known is that at {self.epoch}: the place of the copy in its log is wrong"
+            )
+        if entry.epoch < self.epoch:
             return None
         if not self._pieces:
             self._first = offset
@@ -160,6 +166,15 @@ def unreadable(place: LogPlace, offset: int, why: FrontierError) -> str:
         f"be read: {why}. Neither it nor what comes after it was applied. A worker that has applied it takes the "
         "partition over; else start a worker with the very budgetfrontier that wrote it, or give `cluster.snapshots` a "
         f"store with a snapshot of the partition at {offset + 1} or later"
+    )
+
+
+def gone_on_from_before(place: LogPlace, offset: int, number: int, before: int) -> str:
+    """Return the message for changes that do not follow those before them: their owner had not all of these."""
+    return (
+        f"{_named(place)}: the changes at offset {offset} have the number {number:,}, and {before:,} came before them: "
+        "a worker has gone on from a copy that had not all changes. Nothing after them was applied. Its copy alone "
+        "goes on with this log: start that worker, or give `cluster.snapshots` a store with a later snapshot of it"
     )
 
 

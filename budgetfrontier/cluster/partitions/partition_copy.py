@@ -13,9 +13,16 @@ from typing import Final
 from budgetfrontier.bus.interface import Received
 from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.entries import Claimed
-from budgetfrontier.cluster.log.log_reading import Begins, LogGap, LogReading, OwnerChanges, unreadable
+from budgetfrontier.cluster.log.log_reading import (
+    Begins,
+    LogGap,
+    LogReading,
+    OwnerChanges,
+    gone_on_from_before,
+    unreadable,
+)
 from budgetfrontier.cluster.log.state import FRONTIER, LogPlace
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import CorruptFrontier, FrontierError
 from budgetfrontier.storage import keys, meta, table_changes
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.table_changes import UnreadableChanges
@@ -53,6 +60,8 @@ class PartitionCopy:
         self.claims_behind = 0
         """The offset up to which the log is to be read before the partition is claimed."""
         self._read_at = monotonic()
+        self._number: int | None = None
+        """That of the last changes that were read."""
 
     def __repr__(self) -> str:
         return f"<PartitionCopy {self.number} of {self.place.crawl!r} at {self.reading.position}>"
@@ -67,29 +76,33 @@ class PartitionCopy:
         row = self._place_row()
         return self.reading.place if row is None else state.decode(row, LogPlace)
 
-    @property
     def may_be_claimed(self) -> bool:
-        """Whether it is time, and the log was read: a log that this release cannot read gets no claim.
+        """Return whether it is time, and the log was read: a log that this release cannot read gets no claim.
 
-        If nothing has come for `STILL` seconds, the offsets that are left are no entries.
+        If nothing has come for `STILL` seconds, the offsets that are left are no entries. Raises CorruptFrontier if the
+        copy has changes that the log has not.
         """
         now = monotonic()
         is_read = self.reading.position >= self.claims_behind or now >= self._read_at + STILL
-        return not self.nonce and is_read and now >= self.claims_at
+        if self.nonce or not is_read or now < self.claims_at:
+            return False
+        if self._env is not None and self._number is not None:
+            done = meta.read_changes(self._env.txn, self._env.db[keys.META])
+            if done != self._number:
+                raise CorruptFrontier(f"{self._path} has the changes up to {done:,}, and its log to {self._number:,}")
+        return True
 
     def apply(self, batch: Sequence[Received], *, begins: Begins = lambda: None) -> int | None:
         """Write the changes in entries; return the offset of the own claim, and read no further than that.
 
-        Raises LogGap if entries are missing or cannot be read (`LogReading.read`), OtherVersion and NewerChanges.
+        Raises LogGap if entries are missing, cannot be read, or do not follow each other, OtherVersion, NewerChanges,
+        and CorruptFrontier if the copy is damaged, or its place is not one of this log.
         """
         self._read_at = monotonic()
         for offset, _, body, _ in self.reading.read(batch, begins):
             if isinstance(body, OwnerChanges):
                 if body.changes.rows is not None:
-                    try:
-                        self._write(body.changes.rows)
-                    except UnreadableChanges as e:
-                        raise LogGap(unreadable(self.place, offset, e)) from None
+                    self._write(offset, body.changes.rows)
             elif isinstance(body, Claimed) and body.nonce == self.nonce:
                 return offset
         return None
@@ -106,10 +119,16 @@ class PartitionCopy:
         if env is not None:
             env.close()
 
-    def _write(self, rows: bytes) -> None:
+    def _write(self, offset: int, rows: bytes) -> None:
         if self._env is None:
             self._env = Environment(self._path)
-        table_changes.apply(self._env, rows)
+        try:
+            number = table_changes.apply(self._env, rows).number
+        except UnreadableChanges as e:
+            raise LogGap(unreadable(self.place, offset, e)) from None
+        before, self._number = self._number, number
+        if before is not None and number != before + 1:
+            raise LogGap(gone_on_from_before(self.place, offset, number, before))
         self._is_written = True
         if self._env.due:
             self.commit()

@@ -277,7 +277,7 @@ class ClusterWorker:
 
     def _claim(self, copy: PartitionCopy) -> None:
         """Claim a partition that is not claimed, if it may be, unless this worker is being stopped."""
-        if self.is_stopping or not copy.may_be_claimed:
+        if self.is_stopping or not copy.may_be_claimed():
             return
         if copy.claims_at:
             log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", copy.number)
