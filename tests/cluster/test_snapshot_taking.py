@@ -9,7 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from budgetfrontier.cluster.snapshots import snapshot_process
 from budgetfrontier.cluster.snapshots.snapshot_taking import Taker, clear_up
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys
@@ -57,6 +59,25 @@ def test_a_process_that_dies_is_a_snapshot_that_has_failed(
     wait(taker)
     assert taker.step({0: 2}, folders, 328.0) is None
     assert "no snapshot of partition 0 (its last one is 5m2s old): there is no folder" in caplog.text
+    taker.close()
+
+
+def test_a_snapshot_beside_which_older_ones_stay_is_taken_and_the_next_is_due_in_its_time(
+    owner: Owner, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ClusterSettings(snapshots=(tmp_path / "store").as_uri(), snapshot_every=100.0)
+    taker, folders = Taker(CRAWL, settings), {0: owner.partition.folder}
+    result = snapshot_process.result
+    monkeypatch.setattr(snapshot_process, "result", lambda process: replace(result(process), left="403 Forbidden"))
+    assert taker.step({0: 1}, folders, 0.0) is None
+    wait(taker)
+    assert taker.step({0: 1}, folders, 1.0) is not None
+    assert "partition 0 beyond the 3 that are kept stay in the store: 403 Forbidden" in caplog.text
+    assert "no snapshot" not in caplog.text
+    taker.step({0: 2}, folders, 100.0)
+    assert taker._process is None
+    taker.step({0: 2}, folders, 101.0)
+    process(taker)
     taker.close()
 
 

@@ -468,7 +468,10 @@ def test_a_snapshot_that_is_damaged_within_is_not_trusted(tmp_path: Path, caplog
     store(settings).put(name_of(CRAWL, 0, later.position), tmp_path / "file")
     Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "two")
     [told] = [record.getMessage() for record in caplog.records if "is not used" in record.getMessage()]
-    assert f"{later.position:020}.snapshot is not used: " in told and "\n" not in told
+    assert (
+        f"{later.position:020}.snapshot is not used, and is now {name_of(CRAWL, 0, later.position)}.damaged: " in told
+    )
+    assert "\n" not in told
     assert re.search(r", and \d+ more$", told), "the first finding, and how many more"
     place = place_in(tmp_path / "two" / "frontier")
     assert place is not None and place.position == 2
@@ -500,6 +503,23 @@ def test_a_damaged_snapshot_is_none_of_those_that_are_kept(tmp_path: Path, setti
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
+def test_a_store_from_which_nothing_may_be_removed_has_the_snapshots_all_the_same(
+    tmp_path: Path, settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: SnapshotStore, name: str) -> None:
+        raise SnapshotError(f"{name} cannot be removed: 403")
+
+    monkeypatch.setattr(SnapshotStore, "remove", refuse)
+    found: list[Taken] = []
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        for number in range(4):
+            owner.schedule(f"https://a.test/{number}")
+            found.append(snapshot(owner, settings))
+    assert [one.oldest for one in found[2:]] == [one.position for one in found[1:3]], "the log is cut"
+    assert [one.left is None for one in found] == [True, True, False, False]
+    assert names(settings) == sorted((one.position for one in found), reverse=True)
+
+
 def test_no_snapshot_is_taken_that_might_fill_the_disk(
     tmp_path: Path, settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

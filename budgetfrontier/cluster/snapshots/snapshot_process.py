@@ -58,7 +58,7 @@ class Taken(msgspec.Struct):
     """A snapshot that was taken, or why it was not; `size` is 0 if the store had one, or a later one.
 
     `oldest` is the position of the oldest one that is kept, before which no entry of the log is needed. `is_damaged`
-    says that the error is damage of the frontier itself.
+    says that the error is damage of the frontier itself, `left` why older ones are still in the store.
     """
 
     position: int = -1
@@ -67,6 +67,7 @@ class Taken(msgspec.Struct):
     seconds: float = 0.0
     error: str | None = None
     is_damaged: bool = False
+    left: str | None = None
 
 
 _decode_taken = msgspec.json.Decoder(Taken).decode
@@ -100,12 +101,15 @@ def take(job: SnapshotTask) -> Taken:
             name = name_of(job.crawl, job.partition, place.position, place.log)
             store.put(name, making / "file")
             stored.insert(0, Snapshot(job.partition, place.position, name))
-        kept = job.settings.snapshots_kept
-        for old in stored[kept:]:
-            store.remove(old.name)
+        kept, left = job.settings.snapshots_kept, None
+        try:
+            for old in stored[kept:]:
+                store.remove(old.name)
+        except SnapshotError as e:  # such as a store that may be written to, and no more
+            left = str(e)
     finally:
         shutil.rmtree(making, ignore_errors=True)
-    return Taken(stored[0].position, stored[:kept][-1].position, size, monotonic() - started)
+    return Taken(stored[0].position, stored[:kept][-1].position, size, monotonic() - started, left=left)
 
 
 def _check(copy: Path, frontier: Path) -> None:

@@ -170,19 +170,21 @@ class Restorer:
                 self._fetch(snapshot, folder)
         except (DamagedSnapshot, CorruptFrontier) as e:
             shutil.rmtree(folder / RESTORING, ignore_errors=True)
-            log.error("%s is not used: %s", snapshot.name, in_a_line(e), extra={"event": "snapshot_unusable"})
-            if not self._read_only:
-                self._rename(snapshot)
+            now = "" if self._read_only else self._rename(snapshot)
+            log.error("%s is not used%s: %s", snapshot.name, now, in_a_line(e), extra={"event": "snapshot_unusable"})
             return False
         except NewerSchema as e:
             raise NewerSchema(f"the snapshot {snapshot.name} cannot be restored: {e}") from e
         return True
 
-    def _rename(self, snapshot: Snapshot) -> None:
+    def _rename(self, snapshot: Snapshot) -> str:
+        """Give a damaged snapshot another name; return the words for that, "" if the store does not do it."""
         try:
             self._store.rename(snapshot.name, snapshot.name + DAMAGED)
         except SnapshotError as e:
             log.warning("%s counts among those that are kept: %s", snapshot.name, in_a_line(e))
+            return ""
+        return f", and is now {snapshot.name}{DAMAGED}"
 
     def _fetch(self, snapshot: Snapshot, folder: Path) -> None:
         room, restoring = folder / FETCHED, folder / RESTORING

@@ -90,6 +90,11 @@ class Taker:
         text = f"a snapshot of partition {self._number} at {taken.position}"
         how = f"was taken in {taken.seconds:.1f} s: {format_size(taken.size)}" if taken.size else "was there"
         self._log(logging.INFO, f"{text} {how}", "snapshot_taken", position=taken.position, bytes=taken.size)
+        if taken.left is not None:
+            text = (
+                f"snapshots of partition {self._number} beyond the {self._settings.snapshots_kept} that are kept stay"
+            )
+            self._log(logging.WARNING, f"{text} in the store: {in_a_line(taken.left)}", "snapshot_left")
         return self._number, taken
 
     def _log(self, level: int, text: str, event: str, **fields: Any) -> None:
