@@ -21,6 +21,12 @@ from budgetfrontier.storage.seed_list import SeedHosts, find, last_position
 from budgetfrontier.storage.view import View
 
 
+def has_scope(view: View) -> bool:
+    """Return whether the settings have a scope or seeds, or seeds are listed: else a program schedules the URIs."""
+    settings = view.settings()[0]
+    return bool(settings.seeds or last_position(view)) or settings.scope != ScopeSettings()
+
+
 def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdict | None:
     """Return the verdict of the scope on a href: as the known `uri` if given, otherwise as a link of a seed.
 
@@ -29,10 +35,7 @@ def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdi
     """
     settings = reader.settings
     with reader.view() as view:
-        last = last_position(view)
-        if not settings.seeds and not last and settings.scope == ScopeSettings():
-            return None
-        return _verdict(settings, href, uri, view, last)
+        return _verdict(settings, href, uri, view, last_position(view)) if has_scope(view) else None
 
 
 def preview_in_scope(view: View, change: Change) -> dict[str, Any]:
@@ -41,7 +44,7 @@ def preview_in_scope(view: View, change: Change) -> dict[str, Any]:
     `scope_unknown` says why the scope cannot be applied: then all URIs count. See `preview`.
     """
     settings, last, now = view.settings()[0], last_position(view), time.time()
-    if not settings.seeds and not last and settings.scope == ScopeSettings():
+    if not has_scope(view):
         return preview(view, change, now=now) | {"scope_unknown": "none is stored"}
     try:
         scope = Scope(settings.scope)

@@ -20,6 +20,7 @@ _COUNTS = (
     ("succeeded", "succeeded"),
     ("failed", "failed"),
     ("disregarded", "disregarded"),
+    ("overloaded", "answers 429 and 503"),
     ("spent", "spent"),
     ("discovered", "URIs found"),
     ("queued", "URIs still queued"),
@@ -77,6 +78,11 @@ def doubts(found: Sequence[Simulated]) -> list[str]:
             sentences.append(
                 f"{whose}, {percent(_share(one, one.endless))} of the fetches are of hosts with no end in sight: their "
                 "pages are drawn to lead on as they do now; when that stops, nobody can tell."
+            )
+        if one.overloaded:
+            sentences.append(
+                f"{whose}, {percent(_share(one, one.overloaded))} of the fetches are answered with 429 or 503, as "
+                "often as until now, and their hosts rest: when a host recovers, or gets worse, nobody can tell."
             )
         if one.most_after < _HANGS * one.seconds:
             sentences.append(

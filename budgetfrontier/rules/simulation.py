@@ -30,6 +30,7 @@ _FIRSTS_DIFFER = 0.04  # the variance of the logarithm of the shares of new link
 _DOWN = 0.5  # the strength of the mean of all hosts, for one that has never answered
 _STRENGTHS = [float(FEW) * 2**n for n in range(-4, 11)]
 _STEADY = 0.95  # new URIs a page, of a host that supplies its queue: running means are rounded, and reach 1 but nearly
+_LEFT = 0.25  # of as many URIs as pages, of which no more wait
 _MOST = 50.0  # exponents from which on nothing is left
 
 
@@ -61,6 +62,8 @@ class Question(msgspec.Struct, kw_only=True):
     """The seconds that it lasts at the most."""
     most: int = MOST_FETCHES
     seed: int = 0
+    max_hops: int = -1
+    """The most links between a seed and a URI; -1: no limit."""
     uris: float | None = None
     """The rest of the limits of the crawl: URIs, bytes, and seconds."""
     bytes: float | None = None
@@ -88,6 +91,8 @@ class Simulated(msgspec.Struct, kw_only=True):
     """The number of them that were drawn for hosts with fewer than FEW finished fetches."""
     endless: int = 0
     """The number of them that were drawn for hosts with no end in sight (`Behaviour.endless`)."""
+    overloaded: int = 0
+    """The number of them that were answered with 429 or 503, so that their hosts rested."""
     succeeded: int
     failed: int
     """Dead letters included."""
@@ -145,8 +150,8 @@ def together(parts: Sequence[Simulated]) -> Simulated:
 
 
 _SUMMED = (
-    "fetches", "unsure", "endless", "succeeded", "failed", "disregarded", "spent", "discovered", "size", "queued",
-    "retired", "stranded", "starved",
+    "fetches", "unsure", "endless", "overloaded", "succeeded", "failed", "disregarded", "spent", "discovered", "size",
+    "queued", "retired", "stranded", "starved",
 )  # fmt: skip
 
 
@@ -203,6 +208,22 @@ class Retries(NamedTuple):
         if not drawn.answers:
             return drawn.retry
         return self.lasting if attempt == 2 else 1.0
+
+
+class Overloads(NamedTuple):
+    """The answers 429 and 503, which say something of hosts and nothing of the URIs that were asked for."""
+
+    answers: int
+    """Those of all hosts."""
+    ends: int
+    """The ends of fetches of all hosts."""
+
+    def chance(self, own: int, ends: int) -> float:
+        """Return the chance that an attempt is answered so, on a host of which `own` of so many ends were.
+
+        The mean of all hosts counts as much as one end.
+        """
+        return (own + self.answers / (self.ends or 1)) / (ends + 1)
 
 
 class Growth(NamedTuple):
@@ -341,29 +362,40 @@ def _tried(seen: QueueHistory, failing: float) -> float:
     return seen.success + failing + seen.failure + seen.disregarded
 
 
-def is_steady(seen: QueueHistory, waiting: int) -> bool:
-    """Return whether a host supplies its queue evenly: a chain of redirects, or a calendar of links to the next pages.
+def may_be_steady(seen: QueueHistory, waiting: int) -> bool:
+    """Return whether a host would supply its queue evenly if it were a trap: a part of its pages waits, and no more.
 
-    Few of its URIs wait after many fetches, and pages lead to a new one each, as far as the last RECENT tell: there are
-    twice as many at least, so that these are none on which a small host was found as a whole. If the numbers of new
-    URIs differed as by chance, about sqrt(pages) would wait, or none.
+    Pages lead to a new one each, as far as the last RECENT tell: there are twice as many at least, so that these are
+    none on which a small host was found as a whole.
     """
     per_page = (seen.links or 0.0) * (seen.novel or 0.0)
-    return seen.success >= 2 * RECENT and per_page >= _STEADY and 0 < waiting <= sqrt(seen.success) / 2
+    return seen.success >= 2 * RECENT and per_page >= _STEADY and 0 < waiting <= seen.success * _LEFT
 
 
-def behaviour(seen: QueueHistory | None, found: float, means: Means, waiting: int = 0) -> Behaviour:
+def is_steady(seen: QueueHistory, waiting: int, *, suspect: bool = False) -> bool:
+    """Return whether a host supplies its queue evenly: a chain of redirects, or a calendar of links to the next pages.
+
+    Few of its URIs wait after many fetches. If the numbers of new URIs differed as by chance, about sqrt(pages) would
+    wait, or none; of a `suspect`, which looks like a trap by its URIs, more may.
+    """
+    return may_be_steady(seen, waiting) and (suspect or waiting <= sqrt(seen.success) / 2)
+
+
+def behaviour(
+    seen: QueueHistory | None, found: float, means: Means, waiting: int = 0, *, suspect: bool = False
+) -> Behaviour:
     """Return what to draw for a host: its own means, and those of all hosts the more, the fewer of its fetches ended.
 
     The weight of a host's own mean of n ends is n / (n + k), the credibility of Bühlmann: k is `Means.strength` for
     outcomes, a half if it has never answered, FEW for links, and 1 for durations and sizes, in which hosts differ more
-    than the fetches of one. A host that `is_steady`, with so many URIs `waiting`, is taken as it is, and to go on so.
+    than the fetches of one. A host that `is_steady`, with so many URIs `waiting`, is taken as it is, and to go on so;
+    `suspect`: it looks like a trap.
     """
     mean = means.mean()
     if seen is None or not (ends := ends_of(seen)):
         return mean
     pages = seen.success
-    steady, failing = is_steady(seen, waiting), means.retries.failing(seen)
+    steady, failing = is_steady(seen, waiting, suspect=suspect), means.retries.failing(seen)
     strength, few = (0.0, 0) if steady else (means.strength() if pages else _DOWN, FEW)
     tried = _tried(seen, failing)
     own, rest = 1 / (tried + strength), strength / (tried + strength)
@@ -479,3 +511,10 @@ def crawl_delay(queue: QueueRecord, seconds: float, settings: QueueSettings) -> 
     usual = min(max(settings.delay_factor * seconds, settings.min_delay), settings.max_delay) + seconds
     found = least_delay(queue, _UNUSUAL * usual)
     return found - seconds if found > _UNUSUAL * usual else None
+
+
+def retry_after(queue: QueueRecord) -> float | None:
+    """Return the Retry-After that the last rest of an overloaded host shows; None if it gave none, or was not so."""
+    if queue.backoff or not queue.failed_at or queue.overloaded_until <= queue.failed_at:
+        return None
+    return queue.overloaded_until - queue.failed_at

@@ -31,7 +31,7 @@ def test_the_table_has_a_column_for_each_and_the_range_of_the_draws() -> None:
 
 def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None:
     plain = simulated((3600, 10), (7200, 12))
-    unsure = simulated((36_000, 10), unsure=5, endless=4, most_after=600.0, elsewhere=0.25)
+    unsure = simulated((36_000, 10), unsure=5, endless=4, overloaded=2, most_after=600.0, elsewhere=0.25)
     first, *others = doubts([plain, unsure])
     assert first == (
         "With today's settings, the 2 draws end after 1h to 2h: the last takes 2.0 times as long as the first, by "
@@ -44,6 +44,7 @@ def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None
         "it was simulated once",
         "50% of the fetches are of hosts of which fewer than 10 attempts had ended before",
         "40% of the fetches are of hosts with no end in sight",
+        "20% of the fetches are answered with 429 or 503, as often as until now, and their hosts rest",
         "99% of the fetches have ended after 10m",
     ]
     assert all(one.startswith("As proposed, ") for one in others)

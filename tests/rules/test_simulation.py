@@ -7,12 +7,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from budgetfrontier.core.model import QueueHistory, QueueRecord
 from budgetfrontier.rules.simulation import (
     RECENT,
     Behaviour,
     Means,
+    Overloads,
     Retries,
     Simulated,
     behaviour,
@@ -20,6 +22,7 @@ from budgetfrontier.rules.simulation import (
     growth,
     is_steady,
     middle,
+    retry_after,
 )
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.sheets import effective
@@ -197,6 +200,31 @@ def test_a_crawl_delay_is_seen_in_a_rest_that_is_unusual() -> None:
     assert crawl_delay(waited, 0.2, settings) == pytest.approx(19.8)
     assert crawl_delay(waited, 10.0, settings) is None
     assert crawl_delay(QueueRecord("host.test", 1, last_lease_time=100, wake_time=104), 0.2, settings) is None
+
+
+def test_a_suspected_trap_may_have_more_that_waits_and_no_more_than_a_part() -> None:
+    calendar = history(300, links=2.0, novel=0.5)
+    assert not is_steady(calendar, 13) and is_steady(calendar, 13, suspect=True)
+    assert not is_steady(calendar, 76, suspect=True) and is_steady(calendar, 75, suspect=True)
+    assert not is_steady(history(300, links=2.0, novel=0.4), 13, suspect=True)
+    drawn = behaviour(calendar, 300, means_of((calendar, 300)), 13, suspect=True)
+    assert (drawn.endless, drawn.steady, drawn.links * drawn.new) == (True, True, pytest.approx(1.0))
+
+
+def test_a_host_is_overloaded_as_often_as_it_was_and_others_hardly_say_more() -> None:
+    overloads = Overloads(answers=10, ends=1000)
+    assert overloads.chance(10, 100) == pytest.approx(0.099, abs=0.001)
+    assert overloads.chance(0, 0) == 0.01 and overloads.chance(0, 99) == 0.0001
+    assert overloads.chance(1, 1) == pytest.approx(0.5, abs=0.01)
+    assert Overloads(0, 0).chance(0, 0) == 0.0
+
+
+def test_a_retry_after_is_seen_in_the_rest_of_a_host_without_a_back_off_of_its_own() -> None:
+    rests = QueueRecord("host.test", 1, failed_at=100, overloaded_until=400)
+    assert retry_after(rests) == 300
+    assert retry_after(structs.replace(rests, backoff=60)) is None
+    assert retry_after(structs.replace(rests, failed_at=500)) is None
+    assert retry_after(QueueRecord("host.test", 1)) is None
 
 
 def test_no_number_is_out_of_range() -> None:

@@ -12,6 +12,7 @@ from budgetfrontier.core.model import CrawlState
 from budgetfrontier.core.units import format_size
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import limits_left
+from budgetfrontier.reports.scope_check import has_scope
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest, Step, middle
 from budgetfrontier.storage import keys
@@ -39,6 +40,7 @@ def simulate(
         counters, settings = view.counters(), view.settings()[0]
         left = {name: limit.left for name, limit in limits_left(view, reader.path, time.time()).items()}
         is_known = view.size(keys.HISTORY) > 0
+        scoped = has_scope(view)
     size = reader.space().used
     if counters.state is CrawlState.TERMINATED:
         raise FrontierError(OVER)
@@ -51,6 +53,7 @@ def simulate(
         fetchers=asked.fetchers or settings.fetch.concurrency,
         seconds=asked.seconds,
         most=asked.most,
+        max_hops=settings.scope.max_hops if scoped else -1,
         uris=left.get("max_uris"),
         bytes=left.get("max_bytes"),
         time=left.get("max_time"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
@@ -13,13 +12,11 @@ from random import Random
 from statistics import NormalDist
 
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome, QueueHistory, QueueState
+from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome, QueueState
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.history import History
 from budgetfrontier.engine.opening import open_parts
-from budgetfrontier.reports.queue_sample import chosen_places
-from budgetfrontier.rules.attempts import ended_in_error
-from budgetfrontier.rules.queue_answers import NONE
+from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.simulation import (
     FETCHES,
     FEW,
@@ -27,20 +24,12 @@ from budgetfrontier.rules.simulation import (
     MAX_TIME,
     MOST,
     UNTIL,
-    Behaviour,
-    Means,
     Question,
-    Retries,
     Simulated,
     Step,
-    behaviour,
-    crawl_delay,
-    found_by,
 )
-from budgetfrontier.settings.overrides import Effective
-from budgetfrontier.storage import keys
-from budgetfrontier.storage.records import decode_answers, decode_history
-from budgetfrontier.storage.view import View
+from budgetfrontier.settings.scope_rules import hops_from_seed
+from budgetfrontier.tools.simulation.simulated_hosts import Remembered, SimulatedHost
 
 _RETRY, _FAILURE, _DISREGARDED = Outcome.RETRY, Outcome.FAILURE, Outcome.DISREGARDED
 _RUNNING = CrawlState.RUNNING
@@ -51,94 +40,10 @@ _TIMES = [exp(NormalDist(-_SPREAD * _SPREAD / 2, _SPREAD).inv_cdf((n + 0.5) / _D
 """The durations that are drawn, divided by the mean of their host: as probable as each other."""
 _STEPS = 25  # into which the time is divided that a fetch and the rest after it take: ends in one step are one event
 _NEVER = 1 << 60  # steps
-_SERVER_ERRORS = 3  # the place of 5xx among the classes of answers
-_ROW = keys.history.size
-_SAMPLED = 20_000  # queues of which the means are those of all
 _TOLD = 0.5  # seconds between two reports of progress
 _COURSE = 1.005  # times as many fetches, when their time is noted again
 
 Progress = Callable[[Step], object]
-
-
-class _Host:
-    """The draws for a queue."""
-
-    __slots__ = (
-        *("answered", "crawl_delay", "drawn", "failure", "fall", "left"),
-        *("links", "new", "other", "retry", "seconds", "size"),
-    )
-
-    def __init__(self, drawn: Behaviour, crawl_delay: float | None, answered: float) -> None:
-        self.retry = drawn.retry
-        last = 1 - drawn.retry or 1.0
-        self.failure = drawn.failure / last  # of the attempts that are no retry
-        self.other = max(1.0 - drawn.success / last, self.failure)
-        self.seconds = max(drawn.seconds, 1e-3)
-        self.links, self.size = drawn.links, round(drawn.size)
-        self.new, self.fall = drawn.new, exp(-drawn.fall)
-        self.left = 0.5 if drawn.steady else None  # the part of a new URI that its next page adds to, without chance
-        self.crawl_delay, self.answered, self.drawn = crawl_delay, answered, drawn
-
-
-class Remembered:
-    """The history of the queues of a frontier, as of now: a simulation changes these records."""
-
-    def __init__(self, view: View, effective: Effective) -> None:
-        self._rows, self._found, self._waiting = bytearray(), array("d"), array("L")
-        self._delays: dict[int, float] = {}
-        self.elsewhere: float | None = None
-        """The share of new URIs that were not on the host of their page; None if that is not known."""
-        self._answered: dict[int, float] = {}
-        """The share of failed attempts that were answered, of the queues with any."""
-        for key, value in view.items(keys.HISTORY):
-            place = _ROW * keys.u32.unpack(key)[0]
-            self._rows += bytes(max(place + _ROW - len(self._rows), 0))
-            self._rows[place : place + _ROW] = value
-        base, trying, counters = effective.base, 0, view.counters()
-        for queue in view.compact_queues():
-            self._found.extend([0.0] * (queue.id + 1 - len(self._found)))
-            self._waiting.extend([0] * (queue.id + 1 - len(self._waiting)))
-            self._waiting[queue.id] = queue.queued
-            trying += queue.queued > 0 and ended_in_error(queue)
-            seen = self._seen(queue.id)
-            if seen is not None and (delay := crawl_delay(queue, seen.seconds or 0.0, base)) is not None:
-                self._delays[queue.id] = delay
-        self._read_answers(view)
-        self.retries = Retries.of(base.max_retries, counters.retried, counters.given_up, trying)
-        self._means = means = Means(self.retries)
-        sample = chosen_places(len(self._found), _SAMPLED, Random(1))
-        for add in (means.add, means.add_growth):
-            for queue_id in sample:
-                if (seen := self._seen(queue_id)) is not None:
-                    add(seen, self._found[queue_id])
-        self.mean = means.mean()
-
-    def _read_answers(self, view: View) -> None:
-        """Read how many URIs the pages of each queue have led to, and how many of the failed attempts were answered."""
-        own = new = 0.0
-        for key, value in view.items(keys.ANSWERS):
-            queue_id, row = keys.u32.unpack(key)[0], decode_answers(value)
-            self._found[queue_id] = row.added
-            if failed := row.classes[_SERVER_ERRORS]:
-                self._answered[queue_id] = failed / (failed + row.classes[NONE])
-            seen = self._seen(queue_id)
-            if seen is not None and (all_new := found_by(seen)) is not None:
-                own, new = own + row.added, new + all_new
-        share = own / new if own and new else 1.0
-        self.elsewhere = max(1.0 - own / new, 0.0) if new else None
-        for queue_id, found in enumerate(self._found):  # links to other queues are new as often as those to its own
-            self._found[queue_id] = found / share
-
-    def _seen(self, queue_id: int) -> QueueHistory | None:
-        value = bytes(self._rows[_ROW * queue_id : _ROW * (queue_id + 1)])
-        return decode_history(value) if any(value) else None
-
-    def host(self, queue_id: int) -> _Host:
-        """Return what to draw for a queue."""
-        seen, drawn = self._seen(queue_id), self.mean
-        if seen is not None:
-            drawn = behaviour(seen, self._found[queue_id], self._means, self._waiting[queue_id])
-        return _Host(drawn, self._delays.get(queue_id), self._answered.get(queue_id, 0.0))
 
 
 class _NoHistory(History):
@@ -163,12 +68,14 @@ class SimulatedCrawl:
         self._frontier, self._kernel = Frontier(parts, clock=self._clock, disks=None), parts.kernel
         self._kernel.tables.history = _NoHistory(parts.kernel.tables.env, parts.kernel.counters)
         self._random = Random(question.seed)
-        self._seen = Remembered(self._kernel.tables.flushed(), self._kernel.tables.in_force.effective)
-        self._hosts: dict[int, _Host] = {}
+        self._seen = Remembered(self._kernel.tables.flushed(), self._kernel.tables.in_force.effective, question.start)
+        self._hosts: dict[int, SimulatedHost] = {}
         self._numbers = count(1)
-        self._flying: dict[int, list[tuple[Lease, _Host, float]]] = {}
+        self._flying: dict[int, list[tuple[Lease, SimulatedHost, float]]] = {}
         self._ends: list[int] = []
-        self._out = self._fetches = self._unsure = self._endless = 0
+        self._out = self._fetches = self._unsure = self._endless = self._overloaded = 0
+        self._failing: dict[str, bool] = {}
+        """The URLs of attempts that were drawn as failures, and whether others than overloads were among them."""
         self._course: list[tuple[int, float]] = []
         """The fetches at times: about each half percent more."""
         for match, settings in question.changes:
@@ -256,22 +163,29 @@ class SimulatedCrawl:
             same.append((lease, host, seconds))
         self._out += len(leases)
 
-    def _host(self, queue_id: int) -> _Host:
+    def _host(self, queue_id: int) -> SimulatedHost:
         found = self._hosts[queue_id] = self._seen.host(queue_id)
         return found
 
-    def _outcomes(self, ended: list[tuple[Lease, _Host, float]]) -> list[Finish]:
+    def _outcomes(self, ended: list[tuple[Lease, SimulatedHost, float]]) -> list[Finish]:
         """Draw the outcomes of fetches that have ended. Those without links come first: that is one pass."""
-        revisits, by_url = self._revisits, self._by_url
+        revisits, by_url, max_hops = self._revisits, self._by_url, self._question.max_hops
         drawn, plain, others = self._random.random, list[Finish](), list[Finish]()
         self._out -= len(ended)
         self._fetches += len(ended)
         for lease, host, seconds in ended:
             self._unsure += host.drawn.ends < FEW
             self._endless += host.drawn.endless
-            if (lease.attempt > 1 or host.retry) and drawn() < (
-                host.retry if lease.attempt == 1 else self._seen.retries.later(host.drawn, lease.attempt)
+            failing = lease.attempt > 1 and self._is_failing(lease, host)
+            if host.overload and drawn() < host.overload:
+                self._overloaded += 1
+                self._failing[lease.uri.url] = failing
+                others.append(Finish(lease, _RETRY, fetch_seconds=seconds, status=UNAVAILABLE, delay=host.retry_after))
+                continue
+            if (failing or host.retry) and drawn() < (
+                self._seen.retries.later(host.drawn, lease.attempt) if failing else host.retry
             ):
+                self._failing[lease.uri.url] = True
                 status = 500 if host.answered and drawn() < host.answered else 0
                 others.append(Finish(lease, _RETRY, fetch_seconds=seconds, status=status))
                 continue
@@ -279,17 +193,20 @@ class SimulatedCrawl:
                 plain.append(Finish(lease, fetch_seconds=seconds))
                 continue
             outcome, delay = drawn(), host.crawl_delay
+            hops = -1
             if outcome >= host.other:
                 links = host.links * host.new + (drawn() if host.left is None else host.left)
                 new = int(links)
                 if host.left is not None:
                     host.left = links - new
+                if new and max_hops >= 0 and (hops := _hops(lease.uri)) >= max_hops:
+                    new = 0
                 host.new *= host.fall
                 if new and by_url and lease.uri.source is None:
-                    self._discovered += self._links(lease.uri.url, new)
+                    self._discovered += self._links(lease.uri.url, new, hops + 1)
                     plain.append(Finish(lease, fetch_seconds=seconds, crawl_delay=delay, size=host.size))
                 elif new or revisits:
-                    found: list[str | CrawlUri] = [*self._links(lease.uri.url, new)]
+                    found: list[str | CrawlUri] = [*self._links(lease.uri.url, new, hops + 1)]
                     if revisits:
                         found += self._next_visit(lease)
                     others.append(
@@ -303,11 +220,16 @@ class SimulatedCrawl:
                 others.append(Finish(lease, _DISREGARDED))
         return plain + others
 
-    def _links(self, url: str, new: int) -> list[str]:
-        """Return new URLs of the same host, which are like the one that they are found on."""
+    def _is_failing(self, lease: Lease, host: SimulatedHost) -> bool:
+        """Return whether earlier attempts of a URI failed, not only because its host was overloaded."""
+        known = self._failing.get(lease.uri.url)
+        return self._random.random() >= host.innocent if known is None else known
+
+    def _links(self, url: str, new: int, hops: int) -> list[str]:
+        """Return new URLs of the same host, which are like the one that they are found on, with their hops if any."""
         path, mark, query = url.partition("?")
-        base, numbers = path.partition("~")[0], self._numbers
-        return [f"{base}~{next(numbers)}{mark}{query}" for _ in range(new)]
+        base, numbers = f"{path.partition('~')[0]}~{hops or ''}.", self._numbers
+        return [f"{base}{next(numbers)}{mark}{query}" for _ in range(new)]
 
     def _next_visit(self, lease: Lease) -> Iterator[CrawlUri]:
         """Yield the URI of the next visit to a page, if the settings want one."""
@@ -358,6 +280,7 @@ class SimulatedCrawl:
             fetches=self._fetches,
             unsure=self._unsure,
             endless=self._endless,
+            overloaded=self._overloaded,
             succeeded=now.succeeded - before.succeeded,
             failed=now.failed + now.given_up - before.failed - before.given_up,
             disregarded=now.disregarded - before.disregarded,
@@ -375,3 +298,11 @@ class SimulatedCrawl:
             elif (queue.queued or queue.future) and queue.last_lease_time < int(self._question.start):
                 found.starved += 1
         return found
+
+
+def _hops(uri: CrawlUri) -> int:
+    """Return the links between a seed and a URI, which are in the URL of one that was found in a simulation."""
+    if uri.hops:
+        return hops_from_seed(uri)
+    hops = uri.url.partition("?")[0].rpartition("~")[2].partition(".")[0]
+    return int(hops) if hops.isascii() and hops.isdigit() else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from budgetfrontier import Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Finish
-from budgetfrontier.rules.simulation import Question, Simulated, Step
+from budgetfrontier.rules.simulation import Question, Simulated, Step, middle
 from budgetfrontier.storage import keys
 from budgetfrontier.tools.simulation import simulated_crawl
 from budgetfrontier.tools.simulation.simulated_crawl import SimulatedCrawl
@@ -188,6 +189,73 @@ def test_retries_that_were_answered_leave_their_hosts_alone(tmp_path: Path) -> N
                     frontier.finish(lease, outcome, fetch_seconds=0.5, status=status, reason="failed")
         ends[status] = simulated(path, clock.time(), seconds=7200.0, seed=1)
     assert ends[500].succeeded > ends[0].succeeded
+
+
+@pytest.mark.parametrize(("pages", "asked"), [(150, None), (150, 300.0), (500, None)])
+def test_hosts_that_answer_429_or_503_rest_as_long_as_they_do(tmp_path: Path, pages: int, asked: float | None) -> None:
+    """One host answers so at each sixth attempt; the crawl is simulated after a third of its pages, and goes on."""
+    clock = ManualClock(START)
+    frontier = {"backoff": {"max_delay": "20m"}, "politeness": {"min_delay": "2s", "max_delay": "2s"}}
+
+    def crawl(opened: Frontier, until: int) -> None:
+        attempts = opened.summary().retried + opened.summary().succeeded
+        while opened.summary().succeeded < until:
+            wait = opened.next_ready_in()
+            assert wait is not None
+            clock.advance(wait or 0.1)
+            for lease in opened.lease(1):
+                attempts += 1
+                ending = {"outcome": Outcome.RETRY, "status": 503, "delay": asked} if attempts % 6 == 0 else {}
+                opened.finish(lease, fetch_seconds=0.1, **ending)  # type: ignore[arg-type]  # they are of any kind
+
+    with Frontier.open(tmp_path / "job", {"frontier": frontier}, clock=clock) as opened:
+        opened.schedule_many(f"http://host.test/{page}" for page in range(pages))
+        crawl(opened, pages // 3)
+    begun = clock.time()
+    shutil.copytree(tmp_path / "job", tmp_path / "copy")
+    found = middle([simulated(shutil.copytree(tmp_path / "copy", tmp_path / str(n)), begun, seed=n) for n in range(3)])
+    with Frontier.open(tmp_path / "job", clock=clock) as opened:
+        crawl(opened, pages)
+    assert found.seconds == pytest.approx(clock.time() - begun, rel=0.4)
+    assert found.overloaded == pytest.approx(found.succeeded / 5, rel=0.5)
+    assert (found.succeeded, found.failed) == (pages - pages // 3, 0)
+
+
+def test_pages_as_far_from_a_seed_as_may_be_lead_nowhere(tmp_path: Path) -> None:
+    """A page with 39 links, whose pages lead to further ones that are too far."""
+    clock = ManualClock(START)
+    with Frontier.open(tmp_path, clock=clock) as frontier:
+        frontier.schedule("http://hub.test/")
+        for number in range(11):
+            (lease,) = frontier.lease(1)
+            links = [f"http://hub.test/{page}" for page in range(39)] if number == 0 else []
+            frontier.finish(lease, fetch_seconds=0.1, discovered=links)
+            clock.advance(60.0)
+    copies = [shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-{hops}")) for hops in (1, 2, 3)]
+    found = [simulated(copy, clock.time(), max_hops=hops, most=5000) for hops, copy in enumerate(copies, 1)]
+    assert (found[0].ended_by, found[0].fetches) == ("finished", 29)
+    assert found[1].ended_by == "finished" and 29 < found[1].fetches < found[2].fetches
+
+
+def test_a_calendar_of_which_a_year_waits_always_goes_on_too(tmp_path: Path) -> None:
+    """Its pages link to the next month, and to the same month of the next year: half of its links are known."""
+    clock = ManualClock(START)
+    with Frontier.open(tmp_path, clock=clock) as frontier:
+        frontier.schedule_many(["http://cal.test/cal/2026/11", *(f"http://site.test/{page}" for page in range(200))])
+        for _ in range(280):
+            clock.advance(10.0)
+            for lease in frontier.lease(2):
+                links = [f"http://site.test/{number}" for number in range(5)]
+                if "cal" in lease.queue:
+                    year, month = map(int, lease.uri.url.split("/")[-2:])
+                    following = (year + month // 12, month % 12 + 1), (year + 1 + month // 12, month % 12 + 1)
+                    links = [f"http://cal.test/cal/{one}/{two:02}" for one, two in following]
+                frontier.finish(lease, fetch_seconds=0.5, discovered=links)
+        calendar = frontier.queue("cal.test")
+        assert calendar is not None and 10 < calendar.queued < 16
+        spent = calendar.expenditure
+    found = simulated(tmp_path, clock.time(), changes=[("*", {"queue_total_budget": 1000})])
+    assert found.endless >= 1000 - spent and found.retired == 1 and found.stranded == calendar.queued
 
 
 @pytest.mark.parametrize("ahead", [1, 2])

@@ -1,0 +1,162 @@
+"""The draws for each host of a simulation, from what its frontier has seen of it."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import islice
+from math import exp
+from random import Random
+
+from budgetfrontier.core.model import QueueHistory
+from budgetfrontier.reports.queue_sample import chosen_places
+from budgetfrontier.reports.trap_list import READ, suspect
+from budgetfrontier.rules.attempts import ended_in_error
+from budgetfrontier.rules.backoff import OVERLOADED, UNAVAILABLE
+from budgetfrontier.rules.error_kinds import status_kind
+from budgetfrontier.rules.queue_answers import NONE
+from budgetfrontier.rules.simulation import (
+    Behaviour,
+    Means,
+    Overloads,
+    Retries,
+    behaviour,
+    crawl_delay,
+    ends_of,
+    found_by,
+    may_be_steady,
+    retry_after,
+)
+from budgetfrontier.settings.overrides import Effective
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.budgets_in_force import BudgetsInForce
+from budgetfrontier.storage.records import decode_answers, decode_history
+from budgetfrontier.storage.view import View
+
+_SERVER_ERRORS = 3  # the place of 5xx among the classes of answers
+_OVERLOADED = tuple(map(status_kind, OVERLOADED))
+_ROW = keys.history.size
+_SAMPLED = 20_000  # queues of which the means are those of all
+
+
+class SimulatedHost:
+    """The draws for a queue."""
+
+    __slots__ = (
+        *("answered", "crawl_delay", "drawn", "failure", "fall", "innocent", "left", "links"),
+        *("new", "other", "overload", "retry", "retry_after", "seconds", "size"),
+    )
+
+    def __init__(
+        self,
+        drawn: Behaviour,
+        crawl_delay: float | None,
+        answered: float,
+        overload: float,
+        innocent: float,
+        retry_after: float | None,
+    ) -> None:
+        self.innocent = innocent  # the share of its URIs to be tried again of which it was overloaded, no more
+        self.overload, self.retry_after = overload, retry_after
+        self.retry = drawn.retry
+        last = 1 - drawn.retry or 1.0
+        self.failure = drawn.failure / last  # of the attempts that are no retry
+        self.other = max(1.0 - drawn.success / last, self.failure)
+        self.seconds = max(drawn.seconds, 1e-3)
+        self.links, self.size = drawn.links, round(drawn.size)
+        self.new, self.fall = drawn.new, exp(-drawn.fall)
+        self.left = 0.5 if drawn.steady else None  # the part of a new URI that its next page adds to, without chance
+        self.crawl_delay, self.answered, self.drawn = crawl_delay, answered, drawn
+
+
+class Remembered:
+    """The history of the queues of a frontier, as of now: a simulation changes these records."""
+
+    def __init__(self, view: View, effective: Effective, now: float) -> None:
+        self._rows, self._found, self._waiting = bytearray(), array("d"), array("L")
+        self._delays: dict[int, float] = {}
+        self.elsewhere: float | None = None
+        """The share of new URIs that were not on the host of their page; None if that is not known."""
+        self._answered: dict[int, float] = {}
+        """The share of failed attempts that were answered, of the queues with any, those of `_overloads` aside."""
+        self._overloads: dict[int, int] = {}
+        """The attempts that were answered with 429 or 503, and the Retry-After of these hosts."""
+        self._retry_after: dict[int, float] = {}
+        for key, value in view.items(keys.HISTORY):
+            place = _ROW * keys.u32.unpack(key)[0]
+            self._rows += bytes(max(place + _ROW - len(self._rows), 0))
+            self._rows[place : place + _ROW] = value
+        base, trying, counters = effective.base, 0, view.counters()
+        for queue in view.compact_queues():
+            self._found.extend([0.0] * (queue.id + 1 - len(self._found)))
+            self._waiting.extend([0] * (queue.id + 1 - len(self._waiting)))
+            self._waiting[queue.id] = queue.queued
+            trying += queue.queued > 0 and ended_in_error(queue)
+            if (asked := retry_after(queue)) is not None:
+                self._retry_after[queue.id] = asked
+            seen = self._seen(queue.id)
+            if seen is not None and (delay := crawl_delay(queue, seen.seconds or 0.0, base)) is not None:
+                self._delays[queue.id] = delay
+        self._read_answers(view)
+        self._suspects = self._found_suspects(view, now)
+        retried = max(counters.retried - self.overloads.answers, 0)
+        self.retries = Retries.of(base.max_retries, retried, counters.given_up, trying)
+        self._means = means = Means(self.retries)
+        sample = chosen_places(len(self._found), _SAMPLED, Random(1))
+        for add in (means.add, means.add_growth):
+            for queue_id in sample:
+                if (seen := self._without_overloads(queue_id)) is not None:
+                    add(seen, self._found[queue_id])
+        self.mean = means.mean()
+
+    def _read_answers(self, view: View) -> None:
+        """Read how many URIs the pages of each queue have led to, and how many of the failed attempts were answered."""
+        own = new = 0.0
+        ends = sum(ends_of(seen) for queue_id in range(len(self._found)) if (seen := self._seen(queue_id)) is not None)
+        for key, value in view.items(keys.ANSWERS):
+            queue_id, row = keys.u32.unpack(key)[0], decode_answers(value)
+            self._found[queue_id] = row.added
+            seen = self._seen(queue_id)
+            overloads = min(sum(row.kinds.get(kind, 0) for kind in _OVERLOADED), 0 if seen is None else seen.retry)
+            if overloads:
+                self._overloads[queue_id] = overloads
+            if failed := max(row.classes[_SERVER_ERRORS] - row.kinds.get(status_kind(UNAVAILABLE), 0), 0):
+                self._answered[queue_id] = failed / (failed + row.classes[NONE])
+            if seen is not None and (all_new := found_by(seen)) is not None:
+                own, new = own + row.added, new + all_new
+        self.overloads = Overloads(sum(self._overloads.values()), ends)
+        share = own / new if own and new else 1.0
+        self.elsewhere = max(1.0 - own / new, 0.0) if new else None
+        for queue_id, found in enumerate(self._found):  # links to other queues are new as often as those to its own
+            self._found[queue_id] = found / share
+
+    def _found_suspects(self, view: View, now: float) -> set[int]:
+        """Return the queues that look like traps by their URIs, of those of which that tells how they go on."""
+        budgets, seen = BudgetsInForce(view), ((queue, self._seen(queue)) for queue in range(len(self._waiting)))
+        asked = (
+            queue for queue, history in seen if history is not None and may_be_steady(history, self._waiting[queue])
+        )
+        looked_at = map(view.queue_by_id, islice(asked, READ))
+        return {queue.id for queue in looked_at if suspect(view, queue, now, budgets) is not None}
+
+    def _seen(self, queue_id: int) -> QueueHistory | None:
+        value = bytes(self._rows[_ROW * queue_id : _ROW * (queue_id + 1)])
+        return decode_history(value) if any(value) else None
+
+    def _without_overloads(self, queue_id: int) -> QueueHistory | None:
+        """Return the history of a queue without the answers 429 and 503, which are drawn by themselves."""
+        seen, overloads = self._seen(queue_id), self._overloads.get(queue_id, 0)
+        if seen is not None and overloads:
+            seen.retry -= overloads
+        return seen
+
+    def host(self, queue_id: int) -> SimulatedHost:
+        """Return what to draw for a queue."""
+        seen, drawn, own = self._without_overloads(queue_id), self.mean, self._overloads.get(queue_id, 0)
+        overload = self.overloads.chance(own, 0 if seen is None else ends_of(seen) + own)
+        if seen is not None:
+            drawn = behaviour(
+                seen, self._found[queue_id], self._means, self._waiting[queue_id], suspect=queue_id in self._suspects
+            )
+        innocent = own / (seen.retry + own) if seen is not None and own else 0.0
+        answered, delay = self._answered.get(queue_id, 0.0), self._delays.get(queue_id)
+        return SimulatedHost(drawn, delay, answered, overload, innocent, self._retry_after.get(queue_id))
