@@ -442,6 +442,8 @@ def pause_sentence(s: Standing) -> str:
         out_still = f"; {counted(out, 'URI is', 'URIs are')} still out" if out else ""
         return f"{limit_sentence(limit)}{out_still}."
     leases = f"; {counted(out, 'lease is', 'leases are')} still out" if s.totals.state is CrawlState.PAUSING else ""
+    if leases and s.first_lease is not None and s.now - s.first_lease > LONG_OUT:
+        leases += f", the oldest for {_age(s, s.first_lease)}: {s.first_url}"
     if s.totals.pause_reason == SCOPE:
         why = "its scope has changed, and would disregard many of the URIs that wait"
         ways = "resume it to agree, or change the scope back and start it again"

@@ -58,6 +58,8 @@ def standing(
     found.held = max(view.size(keys.PENDING) - totals.queued, 0)
     counters = view.counters()
     found.retired_by_name, found.held_future = counters.retired_by_name, counters.future_retired
+    if totals.in_process:
+        _look_at_leases(found, view)
     if totals.state in (CrawlState.PAUSED, CrawlState.PAUSING, CrawlState.TERMINATED):
         _who_steered(found, view)
     elif totals.state is CrawlState.RUNNING:
@@ -84,8 +86,6 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     settings, _ = view.settings()
     found.rests_until, found.max_bandwidth = view.rests_until(), settings.frontier.max_bandwidth
     _look_at_totals(found, view)
-    if found.totals.in_process:
-        _look_at_leases(found, view)
     if counts.get(QueueState.READY, 0):
         return
     if counts.get(QueueState.SNOOZED, 0):

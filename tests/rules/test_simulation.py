@@ -208,7 +208,7 @@ def test_a_suspected_trap_may_have_more_that_waits_and_no_more_than_a_part() -> 
     assert not is_steady(calendar, 76, suspect=True) and is_steady(calendar, 75, suspect=True)
     assert not is_steady(history(300, links=2.0, novel=0.4), 13, suspect=True)
     drawn = behaviour(calendar, 300, means_of((calendar, 300)), 13, suspect=True)
-    assert (drawn.endless, drawn.steady, drawn.links * drawn.new) == (True, True, pytest.approx(1.0))
+    assert drawn.endless and drawn.steady and drawn.links * drawn.new == pytest.approx(1.0)
 
 
 def test_a_host_is_overloaded_as_often_as_it_was_and_others_hardly_say_more() -> None:

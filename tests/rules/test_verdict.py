@@ -826,6 +826,15 @@ def test_a_start_helps_a_crawl_at_its_finish_unless_all_that_waits_is_over_budge
     assert verdict(found).remedy == "budgetfrontier crawl CONFIG --job jobs/news"
 
 
+def test_a_pause_that_waits_for_an_old_lease_names_it() -> None:
+    def said(age: float) -> str:
+        more = BY_ALICE | {"first_lease": NOW - age, "first_url": "https://a.test/slow"}
+        return verdict(standing(CrawlState.PAUSING, in_process=2, pause_reason="lunch", more=more)).text
+
+    assert said(120.0) == "The crawl is paused by alice 2h ago (lunch); 2 leases are still out."
+    assert said(150.0).endswith("; 2 leases are still out, the oldest for 2m30s: https://a.test/slow.")
+
+
 def test_young_leases_and_short_snoozes_are_a_running_crawl() -> None:
     young = standing(queues=queues(in_process=1), in_process=1, more={"first_lease": NOW - 5})
     assert verdict(young).slug == "running"

@@ -39,6 +39,9 @@ def test_the_oldest_lease_is_found_with_its_url(tmp_path: Path) -> None:
         f.lease(1)
         found = standing(f, tmp_path)
         assert (found.first_lease, found.first_url) == (START, first.uri.url)
+        f.pause()
+        found = standing(f, tmp_path)
+        assert (found.totals.state, found.first_lease) == ("PAUSING", START)
 
 
 def test_the_rate_is_that_of_the_last_minute_of_this_run(tmp_path: Path) -> None:
