@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import http.client
@@ -17,7 +18,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from queue import Empty, Queue
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -105,12 +106,17 @@ def _attempt(sink: AlertSink, alert: Mapping[str, Any], environment: Mapping[str
 
 
 def _post(sink: AlertSink, alert: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Post an alert as JSON. Redirects are not followed, and no proxy is used."""
+    """Post an alert as JSON, with Basic authentication if the URL has a user. Redirects are not followed, and no proxy
+    is used.
+    """
     url = substituted(sink.webhook or "", environment)
     if not is_url(url):
         raise NotDelivered("this is no http or https URL", final=True)
     parts, body = urlsplit(url), msgspec.json.encode(alert)
     headers = {"Content-Type": "application/json", "User-Agent": f"budgetfrontier/{__version__}"}
+    if parts.username is not None:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
     if sink.secret:
         key = substituted(sink.secret, environment).encode("utf-8", "surrogateescape")
         headers[SIGNATURE] = f"sha256={hmac.new(key, body, hashlib.sha256).hexdigest()}"

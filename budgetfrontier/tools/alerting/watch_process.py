@@ -1,7 +1,8 @@
 """The watch over a running crawl: `python -m budgetfrontier.tools.alerting.watch_process JOB`, a process of its own.
 
 It ends after the crawl, which is at the other end of its standard input: also if that is killed. Then it looks a last
-time, so that the end of a crawl, or its death, is told.
+time, so that the end of a crawl, or its death, is told. What is not delivered by then is tried again without the
+crawl's standard error, so that whoever reads that until its end goes on.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ WAITED_FOR = 30.0
 LAST_ATTEMPTS = 120.0
 """Seconds for which attempts to deliver are repeated after the end of a crawl."""
 _RELEASED = 5.0  # seconds in which the files of a process that has ended are closed
+_LAST_PATIENCE = WAITED_FOR - _RELEASED  # seconds for which the last look waits for the sinks
 
 
 class WatchProcess:
@@ -86,6 +88,9 @@ def main(job: Path) -> None:
     deadline = time.monotonic() + _RELEASED
     while lock_holder(path) is not None and time.monotonic() < deadline:
         time.sleep(0.1)
+    _look(watch, _LAST_PATIENCE)
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stderr.fileno())
     _look(watch)
     deadline = time.monotonic() + LAST_ATTEMPTS
     while (due := watch.waits()) is not None and time.monotonic() + due < deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -67,6 +68,15 @@ def test_a_webhook_gets_json_and_its_signature(hook: Hook) -> None:
     }  # fmt: skip
     assert headers["Content-Type"] == "application/json"
     assert headers[SIGNATURE] == f"sha256={hmac.new(b'geheim', body, hashlib.sha256).hexdigest()}"
+
+
+def test_the_user_of_a_webhook_is_sent_as_basic_authentication(hook: Hook) -> None:
+    url = hook.url.replace("http://", "http://user:${PASSWORD}@")
+    alert_delivery.deliver(sink(webhook=url), ALERT, {"PASSWORD": "Ge%40heim:"})
+    alert_delivery.deliver(sink(webhook=hook.url), ALERT, {})
+    assert [headers.get("Authorization") for _, headers, _ in hook.posted] == [
+        f"Basic {base64.b64encode(b'user:Ge@heim:').decode()}", None,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("status", "final"), [(500, False), (503, False), (429, False), (404, True), (302, True)])

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,12 +23,12 @@ from budgetfrontier.reports import alert_state
 from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.rules import alert_conditions
 from budgetfrontier.storage.file_locks import LockFile
-from budgetfrontier.tools.alerting import watching
+from budgetfrontier.tools.alerting import watch_process, watching
 from budgetfrontier.tools.alerting.watching import Watch, watched_job
 from tests.crawler.process import forked_main, started
 from tests.crawler.site import Site, linking
 from tests.forked import ForkedProcess
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, child_process, until
 from tests.tools.alerting.receivers import Hook, served
 from tests.tools.cli.conftest import Cli, cli
 
@@ -366,6 +368,19 @@ def test_a_crawl_that_is_killed_and_one_that_is_finished_are_told(tmp_path: Path
         with started(site, tmp_path, "http://a.test/", alerts=alerts) as process:
             assert process.wait() == 0
     assert sorted(told(hook)[1:]) == [("finished", True), ("no_process", False)]
+
+
+def test_attempts_after_the_end_of_a_crawl_do_not_hold_its_standard_error(job: Path, hook: Hook) -> None:
+    """A pipeline, cron or a CI job that reads the crawl's messages until their end goes on meanwhile."""
+    hook.status = 500
+    words = [sys.executable, "-m", watch_process.__name__, str(job)]
+    with child_process(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        until(lambda: hook.posted, process)
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.poll() is None, "it goes on trying"
+        process.kill()
 
 
 def test_a_signal_to_all_processes_ends_only_the_crawl_at_first(tmp_path: Path, hook: Hook) -> None:
