@@ -121,12 +121,9 @@ def _check_place(env: Environment, *, in_partition: bool) -> None:
     """Raise FrontierError for a copy of a partition that is opened as an ordinary frontier, or the other way round."""
     is_copy = meta.read_row(env.txn, env.db[keys.META], meta.PLACE) is not None
     if is_copy and not in_partition:
-        raise FrontierError(
-            f"{env.path} is a copy of a partition, which its log alone may change: give the crawl with --cluster, and "
-            "no job"
-        )
+        raise FrontierError(f"{env.path} {meta.IS_COPY}")
     if in_partition and not is_copy and env.txn.get(b"settings", db=env.db[keys.META]) is not None:
-        raise FrontierError(f"{env.path} is a frontier of its own, and no copy of a partition: give another folder")
+        raise FrontierError(f"{env.path} {meta.NO_COPY}")
 
 
 def _preloaded_files(kernel: Kernel, now: float) -> list[str]:

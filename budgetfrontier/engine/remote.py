@@ -12,6 +12,7 @@ from budgetfrontier.engine import audit
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
+from budgetfrontier.storage import meta
 from budgetfrontier.storage.lmdb_env import check_files
 from budgetfrontier.storage.lock import lock_holder
 from budgetfrontier.storage.reader import Reader
@@ -55,6 +56,9 @@ def steer(
                 return audit.check(frontier.internals.apply(command))
         except FrontierLocked:
             pass  # an engine has just started: it has a mailbox
+    with Reader(path) as reader:
+        if reader.row(meta.PLACE) is not None:
+            raise FrontierError(f"{path} {meta.IS_COPY}")
     mailbox = Mailbox(path)
     try:
         number = mailbox.post(command)

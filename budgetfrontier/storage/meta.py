@@ -45,6 +45,13 @@ OWNED = frozenset((NOTE, PLACE, COMMANDS))
 """The rows that belong to whoever drives the frontier: its note, the place of a partition in its log, and the commands
 of operators that were sent to it."""
 
+IS_COPY = "is a copy of a partition, which its log alone may change: give the crawl with --cluster, and no job"
+NO_COPY = (
+    "is a frontier of its own, or a copy that `verify --repair` has changed, and no copy of a partition: move it away, "
+    "and the partition is rebuilt, or give another folder"
+)
+"""The refusals of a copy of a partition where an ordinary frontier is expected, and the other way round."""
+
 
 def read_counters(txn: keys.Txn, db: Any) -> Counters:
     """Return the stored totals, or those of a new frontier."""

@@ -18,13 +18,16 @@ from budgetfrontier.cluster.log.state import KnownCommands, LogPlace, QuotaState
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.quotas.quota_slices import Amounts
 from budgetfrontier.engine.peer_table import PeerTable
+from budgetfrontier.engine.remote import steer
 from budgetfrontier.errors import CorruptFrontier, FrontierError
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.repair.repair_steps import repair
 from budgetfrontier.storage.verify import verify
+from budgetfrontier.tools.cli import main
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
 
 KINDS: dict[bytes, Any] = {meta.PLACE: LogPlace, meta.NOTE: QuotaState, meta.COMMANDS: KnownCommands}
@@ -112,6 +115,28 @@ def test_one_wrong_bit_in_what_was_heard_of_a_partition_is_refused(tmp_path: Pat
             env.txn.put(key, other, db=env.db[keys.PEERS])
             with pytest.raises(Damage, match="another checksum"):
                 peers.heard(1)
+
+
+def test_commands_on_the_folder_of_a_copy_are_refused_whether_its_worker_runs_or_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody reads a mailbox there: what was left in it would be lost."""
+    with closing(Owner(tmp_path / "one", Log())) as owner:
+        owner.commit()
+        for _ in range(2):
+            with pytest.raises(FrontierError, match="is a copy of a partition, which its log alone may change"):
+                steer(tmp_path / "one" / state.FRONTIER, "pause", {})
+            for command in (["import", "https://a.test/"], ["pause"]):
+                assert main([command[0], str(tmp_path / "one"), *command[1:]]) != 0
+                assert "give the crawl with --cluster" in " ".join(capsys.readouterr().err.split())
+            assert not [*(tmp_path / "one").rglob("*mailbox*")]
+            owner.close()
+
+
+def test_a_copy_that_was_repaired_is_refused_with_what_to_do(folder: Path) -> None:
+    repair(folder / state.FRONTIER)
+    with pytest.raises(FrontierError, match=r"has changed, .*: move it away, and the partition is rebuilt"):
+        PartitionCopy(folder, CRAWL, 0, PARTITIONS)
 
 
 def placed(folder: Path, change: Callable[[LogPlace], LogPlace]) -> None:

@@ -125,5 +125,5 @@ def place_in(frontier: Path) -> LogPlace | None:
 def place_of(row: bytes | None, frontier: Path) -> LogPlace:
     """Return the place in the row of a folder. Raises FrontierError if it has none, and CorruptFrontier."""
     if row is None:
-        raise FrontierError(f"{frontier} is a frontier of its own, and no copy of a partition: give another folder")
+        raise FrontierError(f"{frontier} {meta.NO_COPY}")
     return decode(row, LogPlace)
