@@ -203,9 +203,12 @@ def rates_known(found: Window, length: float) -> str:
     if found.seconds < _WHOLE * length:
         sure = "" if lasts(found.seconds) else ", too short to be sure of them"
         told = [f"the crawl ran for {describe_duration(found.seconds)} of that time, and rates are those of it{sure}"]
-    if found.cut > max(2 * INTERVAL, (1 - _WHOLE) * length):
-        told.append(estimated(found.cut))
-    return "; ".join(told)
+    return "; ".join(filter(None, (*told, counts_known(found, length))))
+
+
+def counts_known(found: Window, length: float) -> str:
+    """Return that the counts of a time of `length` seconds are estimates, if they are for more than a small part."""
+    return estimated(found.cut) if found.cut > max(2 * INTERVAL, (1 - _WHOLE) * length) else ""
 
 
 def estimated(cut: float) -> str:

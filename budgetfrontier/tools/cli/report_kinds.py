@@ -188,24 +188,32 @@ def _crawl_summary(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     now, since = time.time(), _since(args)
     lines, unknown = operator.log_lines(since, whole=True)
     head = operator.head()
-    told = _told(operator, head.totals, since, now) if lines is None else {}
+    told, estimates = _told(operator, head.totals, since, now) if lines is None else ({}, "")
     figures = crawl_summary(
         head.crawl, head.totals, operator.runs(), lines, told=told, alive=head.standing.process.alive, now=now,
         since=since,
     )  # fmt: skip
-    return Rows(tuple(figures), [tuple(figures.values())], unknown=unknown)
+    return Rows(tuple(figures), [tuple(figures.values())], unknown="; ".join(filter(None, (unknown, estimates))))
 
 
-def _told(operator: CrawlOperator, totals: Summary, since: float | None, now: float) -> dict[str, int | None]:
-    """Return the figures reported with the ends of fetches; None for bytes if no sizes were reported."""
+def _told(
+    operator: CrawlOperator, totals: Summary, since: float | None, now: float
+) -> tuple[dict[str, int | None], str]:
+    """Return the figures reported with the ends of fetches, and a sentence if they are estimates.
+
+    None for bytes if no sizes were reported.
+    """
     from budgetfrontier.reports.crawl_summary import TOLD
+    from budgetfrontier.reports.over_time import counts_known
 
+    estimates = ""
     if since is None:
         found: dict[str, int] = {name: totals[name] for name in TOLD}
     else:
         window = operator.between(since, now, figures={name: (name,) for name in TOLD})(since, now)
         found = {name: round(rate.count) for name, rate in window.rates.items()}
-    return found | {"bytes": found.get("bytes") if totals.bytes else None}
+        estimates = counts_known(window, now - since)
+    return found | {"bytes": found.get("bytes") if totals.bytes else None}, estimates
 
 
 def _seeds(args: argparse.Namespace, operator: CrawlOperator) -> Rows:

@@ -53,6 +53,19 @@ def test_the_summary_has_what_was_told_with_the_ends_of_fetches(tmp_path: Path, 
     assert f"there is no {tmp_path / 'logs' / 'crawl.log'}; `budgetfrontier crawl` writes one" in unknown
 
 
+def test_figures_from_between_two_totals_are_said_to_be_estimates(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - 7200)
+    with Frontier.open(tmp_path / "frontier", clock=clock) as f:
+        f.schedule("http://a.test/")
+        (lease,) = f.lease(1, ttl=9000)
+        clock.advance(7200)
+        f.finish(lease, Outcome.SUCCESS, size=36_000)
+    told = "its counts are estimates: where it begins or ends, totals are known 2h apart"
+    (row,), unknown = rows_of(cli, tmp_path, "crawl-summary", "--since", "1h")
+    assert row["bytes"] == pytest.approx(18_000, abs=100) and unknown.endswith(told)
+    assert told not in rows_of(cli, tmp_path, "crawl-summary", "--since", "3h")[1]
+
+
 def test_what_was_fetched_with_each_label(tmp_path: Path, cli: Cli) -> None:
     job, unlabelled = tmp_path / "labelled", tmp_path / "unlabelled"
     with Frontier.open(job / "frontier", make_settings(polite=False)) as f:
