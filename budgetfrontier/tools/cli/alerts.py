@@ -137,7 +137,7 @@ def _watch(args: argparse.Namespace) -> int:
         watch.look()
         return exits.OK
     if isinstance(args.job, ClusterUrl) and (settings.alerts.disk_below or settings.alerts.disk_full_within):
-        note("the disks of workers are not known here: disk_below and disk_full_within are not watched")
+        note("disk_below and disk_full_within are not watched here; `partitions` tells when disks of workers are full")
     every = settings.alerts.every
     while True:
         try:
