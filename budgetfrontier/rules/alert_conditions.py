@@ -89,6 +89,8 @@ class RaisedAlert(msgspec.Struct):
     since: float
     level: str
     text: str
+    said: float = 0.0
+    """The time of the sentence, whose own times are relative to it; 0.0 if it is not known."""
 
 
 class AlertChange(NamedTuple):
@@ -110,13 +112,10 @@ def look(
     before: Mapping[str, RaisedAlert],
     samples: Sequence[CrawlSample],
     seen: Observed | Unanswered,
-    *,
-    last_seen: float = 0.0,
 ) -> tuple[dict[str, RaisedAlert], list[AlertChange]]:
     """Return the conditions that hold now, and what has changed since those that held before.
 
-    `samples` are those of earlier looks, the oldest first, and the one of this look. `last_seen` is the time of the
-    sentences in `before`, which have times relative to it; 0.0 if it is not known.
+    `samples` are those of earlier looks, the oldest first, and the one of this look.
     """
     now, after = seen.now, dict[str, RaisedAlert]()
     found = (
@@ -126,15 +125,20 @@ def look(
     )
     for name, level, text in found:
         old = before.get(name)
-        after[name] = RaisedAlert(now if old is None else old.since, level, text)
-    ended = {name: old for name, old in before.items() if name not in after}
-    of = f"; at {format_time(last_seen)}" if last_seen else ""
+        is_seen = isinstance(seen, Observed) or name == "no_process"
+        said = now if old is None or is_seen else old.said
+        after[name] = RaisedAlert(now if old is None else old.since, level, text, said)
     changes = [
-        AlertChange(name, False, now, RaisedAlert(old.since, "good", f"No longer{of}: {old.text}"))
-        for name, old in ended.items()
+        AlertChange(name, False, now, RaisedAlert(old.since, "good", f"No longer{_at(old)}: {old.text}", now))
+        for name, old in before.items()
+        if name not in after
     ]
     changes += [AlertChange(name, True, now, after[name]) for name in after if name not in before]
     return after, changes
+
+
+def _at(alert: RaisedAlert) -> str:
+    return f"; at {format_time(alert.said)}" if alert.said else ""
 
 
 def sample(seen: Observed) -> CrawlSample:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from budgetfrontier.cluster.log import state
 from budgetfrontier.cluster.log.entries import SliceGranted
 from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.log.state import KnownCommands, LogPlace, QuotaState
+from budgetfrontier.cluster.partitions import partition_copy
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.quotas.quota_slices import Amounts
 from budgetfrontier.engine.peer_table import PeerTable
@@ -180,6 +182,17 @@ def test_a_copy_with_changes_that_its_log_has_not_is_never_claimed(tmp_path: Pat
                     copy.may_be_claimed()
             else:
                 assert copy.may_be_claimed()
+
+
+def test_offsets_that_are_no_entries_keep_no_claim_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log may end with control records of a transaction, which nobody is given."""
+    with closing(PartitionCopy(tmp_path, CRAWL, 0, PARTITIONS)) as copy:
+        copy.claims_behind = 1
+        assert not copy.may_be_claimed()
+        monkeypatch.setattr(partition_copy, "STILL", 0.0)
+        assert copy.may_be_claimed()
+        copy.claims_at = monotonic() + 3600
+        assert not copy.may_be_claimed()
 
 
 def test_changes_of_an_owner_that_had_not_all_before_are_told_where_they_are(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlState, Process, Run, RunEnd, Summary
+from budgetfrontier.core.units import format_time
 from budgetfrontier.rules import alert_conditions
 from budgetfrontier.rules.alert_conditions import (
     CrawlSample,
@@ -232,6 +233,19 @@ def test_of_partitions_that_do_not_answer_only_that_is_told() -> None:
     assert raised == {} and [(one.condition, one.raised) for one in changes] == [
         ("paused", False), ("no_process", False),
     ]  # fmt: skip
+
+
+def test_what_is_no_longer_was_so_when_its_sentence_was_said() -> None:
+    """Sentences have ages: those that nobody could look at again are of the last look that could."""
+    settings = replace(QUIET, no_process=0.0, paused=True)
+    raised, _ = alert_conditions.look(settings, {}, [], observed(state=CrawlState.PAUSED, pause_reason="operator"))
+    for later in (20, 40):
+        away = Unanswered(NOW + later, NOW + 10, f"partition 3 of 4 does not answer: {later}", over=False)
+        raised, _ = alert_conditions.look(settings, raised, [], away)
+    _, changes = alert_conditions.look(settings, raised, [], observed())
+    told = {one.condition: one.about.text for one in changes}
+    assert told["paused"].startswith(f"No longer; at {format_time(NOW)}: ")
+    assert told["no_process"] == f"No longer; at {format_time(NOW + 40)}: Partition 3 of 4 does not answer: 40."
 
 
 @given(st.lists(st.floats(0.1, 5000.0), max_size=400))

@@ -316,7 +316,6 @@ def _past(operator: CrawlOperator, settings: Settings, state: AlertState, standi
 def _note_conditions(state: AlertState, settings: AlertSettings, seen: Observed | Unanswered) -> list[AlertChange]:
     """Bring the state up to what was seen of the crawl; return what has changed."""
     past: Sequence[CrawlSample] = ()
-    last_seen = state.unanswered or state.looked
     if isinstance(seen, Observed):
         new = alert_conditions.sample(seen)
         state.samples = alert_conditions.sampled(settings, [*state.samples, *seen.past], new)
@@ -324,7 +323,7 @@ def _note_conditions(state: AlertState, settings: AlertSettings, seen: Observed 
         state.over, state.unanswered = alert_conditions.is_over(seen), 0.0
     else:
         state.unanswered = seen.since
-    state.raised, changes = alert_conditions.look(settings, state.raised, past, seen, last_seen=last_seen)
+    state.raised, changes = alert_conditions.look(settings, state.raised, past, seen)
     state.looked = seen.now
     for about in (*state.raised.values(), *(one.about for one in changes)):
         about.text = clean(about.text)
