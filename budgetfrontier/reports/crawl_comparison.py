@@ -40,7 +40,7 @@ class OverRuns(Protocol):
         """Return the runs, newest last."""
 
     def series(self, since: float, now: float) -> Series:
-        """Return the totals of a time."""
+        """Return the totals of a time until now."""
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time."""
@@ -157,7 +157,8 @@ def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, lim
     for number in (first, second):
         if number not in known:
             raise NoSuchRun(f"there is no run {number}; `budgetfrontier runs` lists them")
-    happened = [of_run(crawl.series(*known[number]), *known[number]) for number in (first, second)]
+    # Until now: of runs that are not told apart, the totals after the end of one are needed, too.
+    happened = [of_run(crawl.series(known[number][0], now), *known[number]) for number in (first, second)]
     left, right = (crawl.busiest(*known[number]) for number in (first, second))
     totals = rates_of(happened[0]), rates_of(happened[1])
     if left.since < right.until and right.since < left.until:

@@ -90,3 +90,18 @@ def test_two_runs_of_a_job_are_compared(jobs: tuple[Path, Path], cli: Cli) -> No
     assert (found["rows"], found["queues"], found["totals"][0]["fetched"]["count"]) == ([], {}, 6)
     assert "there is no run 9" in cli("compare", jobs[0], "--runs", "1", "9").err
     assert "--by errors is not known by run" in cli("compare", jobs[0], "--runs", "1", "2", "--by", "errors").err
+
+
+def test_a_run_of_an_hour_with_many_is_an_estimate_that_says_so(tmp_path: Path, cli: Cli) -> None:
+    """Those with the longest stops around them are exact."""
+    began = (time.time() - 48 * HOUR) // HOUR * HOUR + 60
+    for number in range(30):
+        fetch(tmp_path, began, {f"{number}.test": 1})
+        began += 65 if number < 8 else 80
+    fetch(tmp_path, time.time() - 600, {"a.test": 1})
+    said = cli("compare", tmp_path, "--runs", "3", "31")
+    assert said.out.startswith("run 3: fetched 1,") and "run 31: fetched 1," in said.out
+    assert "run 3: its counts are estimates: where it begins or ends, totals are known" in said.err
+    assert "run 31:" not in said.err and cli("compare", tmp_path, "--runs", "20", "31").err.count("estimates") == 0
+    found = json.loads(cli("compare", tmp_path, "--runs", "31", "3", "--format", "json").out)
+    assert len(found["unsure"]) == 1 and found["unsure"][0].startswith("run 3: its counts are estimates")
