@@ -215,7 +215,7 @@ class Frontier:
         """
         guard = self._guard
         guard.place_gathered()
-        if not guard.is_commit_due(guard.commits.most) and not self._tables.queues.overfull:
+        if type(uri) is str and not guard.is_commit_due(guard.commits.most) and not self._tables.queues.overfull:
             admission = self._admitter.begin_to_gather(uri, now)
             if admission is not None:
                 return admission, GATHERING

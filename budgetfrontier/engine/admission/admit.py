@@ -85,7 +85,7 @@ class Admitter:
 
     def _read_plain(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None) -> PlainBatch | None:
         """Let the compiled kernel read a batch; None if it is not there, or cannot, or gains nothing."""
-        if self._plain is None or len(batch) <= FEWEST or self._updates or self._tables.in_force.has_limits:
+        if self._plain is None or len(batch) <= FEWEST or self._updates:
             return None
         return self._plain.read(batch, tally, via)
 
@@ -100,7 +100,7 @@ class Admitter:
         if isinstance(found, int):
             self._take_few(batch, found, tally, now, via)
         elif isinstance(found, PlainBatch):
-            self._plain.admit(found, tally, now, via)  # type: ignore[union-attr]
+            self._admit_plain(found, batch, tally, now, via)
         elif batch:
             self._admit(found, batch, tally, now, via)
 
@@ -219,9 +219,9 @@ class Admitter:
         """The function that admits URLs after `begin_to_gather`."""
         return _gather_none if self._plain is None else self._plain.gather
 
-    def begin_to_gather(self, given: object, now: float) -> Admission | None:
+    def begin_to_gather(self, url: str, now: float) -> Admission | None:
         """Admit a URL that `place_gathered` puts on its queue, and let `gather` admit more; None if it may not wait."""
-        return None if self._plain is None or self._updates is not None else self._plain.begin_to_gather(given, now)
+        return None if self._plain is None or self._updates is not None else self._plain.begin_to_gather(url, now)
 
     def place_gathered(self) -> None:
         """Put the URLs that were gathered on their queues, before anything else looks or happens."""
@@ -306,18 +306,36 @@ class Admitter:
 
     def _take_each(self, batch: list[Any], now: float) -> list[Admission]:
         tally = Tally()
-        found = self._read_plain(batch, tally, None) or self._read(batch, tally, None, each=True)
+        read = self._read_plain(batch, tally, None) or self._read(batch, tally, None, each=True)
         if self._tables.in_force.counts_links:
             self._tables.links.note(batch, None)
-        if isinstance(found, PlainBatch):
-            self._plain.admit(found, tally, now, None)  # type: ignore[union-attr]
-            return self._plain.results(found)  # type: ignore[union-attr]
-        self._admit(found, batch, tally, now, None)
+        if isinstance(read, PlainBatch):
+            found = self._admit_plain(read, batch, tally, now, None)
+            if found is None:
+                return self._plain.results(read)  # type: ignore[union-attr]
+        else:
+            found = read
+            self._admit(found, batch, tally, now, None)
         admitted = found.candidates
         return [
             key if candidate is None else _ADDED if admitted.get(key) is candidate else _DUPLICATE
             for key, candidate in found.each or ()
         ]
+
+    def _admit_plain(
+        self, found: PlainBatch, batch: Sequence[Any], tally: Tally, now: float, via: CrawlUri | None
+    ) -> Batch | None:
+        """Admit a batch that the compiled kernel has read; return it if some of its URIs may have been FULL."""
+        plain = self._plain
+        assert plain is not None
+        if self._tables.rekeyed:
+            self._turns.reassignment.arrive(now)
+        if not self._tables.in_force.has_limits or self._limits.have_room_for(plain.sizes(found)):
+            plain.admit(found, tally, now, via)
+            return None
+        candidates = plain.candidates(found, batch, via)
+        self._admit(candidates, batch, tally, now, via)
+        return candidates
 
     def _admit(self, found: Batch, batch: Sequence[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
         """Admit the new URIs of a batch as far as there is room, and count them; only these are left as candidates."""

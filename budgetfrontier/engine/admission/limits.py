@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from budgetfrontier.core.model import CrawlUri
@@ -28,10 +28,8 @@ class Limits:
             return True
         if tables.filter is not None and not tables.filter.has_room(len(candidates)):
             return False
-        limit, queued = in_force.frontier.max_queued, tables.counters.queued
-        if limit and tables.counters.ineligible:
-            queued += self._may_be_revived(candidates)
-        if not admission_limits.has_room(limit, queued, len(candidates)):
+        names = (one[0].queue if type(one) is tuple else one.queue for one in candidates)
+        if not self._has_room(len(candidates), names):
             return False
         if not (in_force.base.max_queue_size or in_force.effective.limits_queues):
             return True
@@ -49,6 +47,20 @@ class Limits:
         return all(
             admission_limits.has_room(limit, self._queue_size(name), more[name]) for name, limit in least.items()
         )
+
+    def have_room_for(self, more: dict[str, int]) -> bool:
+        """Return the same for URIs that all have the same settings, given by the number for each queue."""
+        limit = self._tables.in_force.base.max_queue_size
+        return self._has_room(sum(more.values()), more) and (
+            limit <= 0 or all(admission_limits.has_room(limit, self._queue_size(name), n) for name, n in more.items())
+        )
+
+    def _has_room(self, count: int, names: Iterable[str]) -> bool:
+        """Return whether `max_queued` leaves room for so many URIs of some queues."""
+        limit, queued = self._tables.in_force.frontier.max_queued, self._tables.counters.queued
+        if limit and self._tables.counters.ineligible:
+            queued += self._may_be_revived(names)
+        return admission_limits.has_room(limit, queued, count)
 
     def reached(self, candidate: Plain | Special, via: CrawlUri | None) -> str | None:
         """Return the limit for which there is no room for a URI that is new, as of now; None if there is room."""
@@ -68,10 +80,9 @@ class Limits:
             return admission_limits.BLOOM_EXPECTED
         return None
 
-    def _may_be_revived(self, candidates: Collection[Any]) -> int:
-        """Return how many URIs count as queued again if candidates make their INELIGIBLE queues INACTIVE."""
-        names = {one[0].queue if type(one) is tuple else one.queue for one in candidates}
-        queues = (self._tables.queues.look_up(name) for name in names)
+    def _may_be_revived(self, names: Iterable[str]) -> int:
+        """Return how many URIs count as queued again if others make some INELIGIBLE queues INACTIVE."""
+        queues = (self._tables.queues.look_up(name) for name in set(names))
         return sum(queue.queued for queue in queues if queue is not None and queue.state is INELIGIBLE)
 
     def _queue_size(self, name: str) -> int:

@@ -13,7 +13,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Tally
 from budgetfrontier.engine.admission import candidates as candidates_read
 from budgetfrontier.engine.admission import seen as seen_table
-from budgetfrontier.engine.admission.candidates import Candidates, Special
+from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special
 from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.tables import Tables
@@ -95,8 +95,6 @@ class PlainBatches:
         """Admit the URIs of a batch that are new, and count all. Calls no policy."""
         found, reasons = batch
         counters = self._tables.counters
-        if self._tables.rekeyed:
-            self._turns.reassignment.arrive(now)
         found.record(self._tables.env.seen.put)
         self._kernel.remember(found)
         new = self._place(found, now, via)
@@ -106,6 +104,30 @@ class PlainBatches:
         tally.added += new
         tally.duplicate += known
         counters.duplicates += known
+
+    def sizes(self, batch: PlainBatch) -> dict[str, int]:
+        """Return how many URIs of a batch may be new, by queue; one that is given twice counts twice."""
+        return {row[0]: row[1] for row in batch.uris.queues(0.0)}
+
+    def candidates(self, batch: PlainBatch, given: Sequence[Any], via: CrawlUri | None) -> Batch:
+        """Return a batch as `Candidates.read` does: some of its URIs may be FULL. Calls no policy."""
+        found, names = batch.uris, list(self.sizes(batch))
+        pages = None if via is None else [shorten(via.url, name) for name in names]
+        in_force, results = self._tables.in_force, self.results(batch)
+        cost, base = in_force.constant_cost or 0, in_force.base
+        every: list[tuple[Any, Plain | Special | None]] = [
+            (key, Special(names[place], value, short, None, cost, base, None, None))
+            for key, place, value, short in found.candidates(pages, "" if via is None else link_hops(via))
+        ]
+        candidates: dict[Any, Any] = {}
+        for key, special in every:
+            candidates.setdefault(key, special)
+        entries = iter(every)
+        each: list[tuple[Any, Plain | Special | None]] = [
+            next(entries) if result is _ADDED else (result, None) for result in results
+        ]
+        invalid = [uri for uri, result in zip(given, results, strict=True) if result is Admission.INVALID]
+        return Batch(candidates, [], invalid, each, batch.reasons)
 
     def _place(self, found: Any, now: float, via: CrawlUri | None) -> int:
         """Put new URIs on their queues; return their number."""
@@ -133,16 +155,16 @@ class PlainBatches:
 
     # -- one by one
 
-    def begin_to_gather(self, given: object, now: float) -> Admission | None:
+    def begin_to_gather(self, url: str, now: float) -> Admission | None:
         """Admit a URL, and let `gather` admit more; None if that is no plain URL, or may not be gathered.
 
         What was gathered before is on its queues. Raises PolicyError, with nothing changed.
         """
-        if type(given) is not str or not self._may_gather():
+        if not self._may_gather():
             return None
         put = self._tables.env.seen.put
         self._kernel.begin_to_gather(MOST_GATHERED, self._candidates.authority, put, _ADDED, _DUPLICATE)
-        return self.gather(given, now)
+        return self.gather(url, now)
 
     def _may_gather(self) -> bool:
         """Return whether a URL may be placed on its queue later, as of now, and nobody could tell the difference.

@@ -41,6 +41,7 @@ options = st.fixed_dictionaries(
         "cost_policy": st.just("zero"),
         "duplicates": st.sampled_from(["noop", "bloom"]),
         "max_queue_size": st.just(3),
+        "max_queued": st.sampled_from([4, 9]),
         "order": st.just("lifo"),
         "queue_assignment_policy": st.sampled_from(["surt-authority", "registered-domain", "single"]),
     },
@@ -98,7 +99,17 @@ def test_it_writes_what_the_python_engine_writes(
     check_story(options, story)
 
 
-@pytest.mark.parametrize("more", [{}, {"keep_urls": True}, {"order": "lifo"}, {"queue_assignment_policy": "single"}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"keep_urls": True},
+        {"order": "lifo"},
+        {"queue_assignment_policy": "single"},
+        {"max_queued": 12},
+        {"max_queue_size": 5, "keep_urls": True},
+    ],
+)
 def test_it_finds_links_counts_repeated_ones_and_refuses_others(more: dict[str, Any]) -> None:
     links = [*pages("abc", 4), "http://a.test/?b=1&a=2", "http://a.test/%7e", "no url", *pages("b", 2)]
     priced = [CrawlUri(url, cost=7) for url in pages("d", 4)]

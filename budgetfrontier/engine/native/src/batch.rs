@@ -11,7 +11,7 @@ use crate::hashing::{ByHash, Fingerprint};
 use crate::reader::{Authority, Queue};
 use crate::records::{self, Rank};
 
-/// A URI that may be new.
+/// A URI that may be new; one of the same form may come before it.
 pub struct Entry {
     pub fingerprint: Fingerprint,
     pub uri: Uri,
@@ -42,13 +42,13 @@ impl Uri {
 
 /// What one URI of a batch is.
 pub enum Given {
-    /// The first of its form, of which this is the place among the entries.
-    First(usize),
+    /// One that may be new: its place among the entries.
+    Entry(usize),
     Known,
     Invalid,
 }
 
-/// The URIs of a batch that may be new, each form once, in order.
+/// The URIs of a batch that may be new, in order: after `record`, those that are.
 #[derive(Default)]
 #[pyclass(module = "budgetfrontier.engine.native")]
 pub struct PlainBatch {
@@ -94,15 +94,18 @@ impl PlainBatch {
     /// Add the fingerprints to a table, in their order, and drop the URIs for which `put` returns false: it is
     /// `Cursor.put` of py-lmdb.
     fn record(&mut self, py: Python<'_>, put: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut order: Vec<usize> = (0..self.entries.len()).collect();
-        order.sort_unstable_by_key(|&place| self.entries[place].fingerprint);
+        let mut order: Vec<(&Fingerprint, usize)> =
+            self.entries.iter().enumerate().map(|(place, entry)| (&entry.fingerprint, place)).collect();
+        order.sort_unstable();
         let nothing = PyBytes::new(py, b"");
-        let mut is_new = vec![true; self.entries.len()];
-        for place in order {
-            is_new[place] = add_form(put, &self.entries[place].fingerprint, &nothing)?;
+        let mut is_new = vec![false; self.entries.len()];
+        let mut before = None;
+        for (fingerprint, place) in order {
+            is_new[place] = before != Some(fingerprint) && add_form(put, fingerprint, &nothing)?;
+            before = Some(fingerprint);
         }
         for given in &mut self.each {
-            if matches!(given, Given::First(place) if !is_new[*place]) {
+            if matches!(given, Given::Entry(place) if !is_new[*place]) {
                 *given = Given::Known;
             }
         }
@@ -123,7 +126,7 @@ impl PlainBatch {
         PyList::new(
             py,
             self.each.iter().map(|given| match given {
-                Given::First(_) => added,
+                Given::Entry(_) => added,
                 Given::Known => duplicate,
                 Given::Invalid => invalid,
             }),
@@ -160,6 +163,19 @@ impl PlainBatch {
         Ok(listed)
     }
 
+    /// Return of each URI its fingerprint, the place of its queue among those that `queues` has returned, its value, and
+    /// its short form. `pages` and `hops` are those of `records`.
+    fn candidates<'py>(&self, py: Python<'py>, pages: Option<Vec<String>>, hops: &str) -> PyResult<Bound<'py, PyList>> {
+        self.most_queues(pages.as_ref())?;
+        let (found, mut room) = (PyList::empty(py), Vec::new());
+        for (entry, &place) in self.entries.iter().zip(&self.groups) {
+            let page = pages.as_ref().map(|pages| (pages[place].as_bytes(), hops.as_bytes()));
+            let value = self.value(py, &entry.uri, page, &mut room);
+            found.append((PyBytes::new(py, &entry.fingerprint), place, value, self.short(py, &entry.uri)?))?;
+        }
+        Ok(found)
+    }
+
     /// Return keys and values of the pending records in the order of keys, and on request for each of them what the
     /// table of URLs needs: fingerprint, queue's id, short form and key.
     ///
@@ -178,10 +194,9 @@ impl PlainBatch {
         hops: &str,
         listed: bool,
     ) -> PyResult<(Bound<'py, PyList>, Option<Bound<'py, PyList>>)> {
-        let most = self.groups.iter().max().map_or(0, |place| place + 1);
-        let too_few = ids.len() < most || pages.as_ref().is_some_and(|pages| pages.len() < most);
-        if self.groups.len() != self.entries.len() || too_few {
-            return Err(PyValueError::new_err("records need the result of queues, and an id and a page for each"));
+        let most = self.most_queues(pages.as_ref())?;
+        if ids.len() < most {
+            return Err(PyValueError::new_err("records need the id of each queue"));
         }
         let (found, urls) = (PyList::empty(py), listed.then(|| PyList::empty(py)));
         let mut value = Vec::new();
@@ -189,16 +204,8 @@ impl PlainBatch {
             let (entry, place) = (&self.entries[number], self.groups[number]);
             let key = records::key(ids[place], rank, (ordinal + 1 + number as u64) ^ flip);
             let key = PyBytes::new(py, &key);
-            let value = match &entry.uri {
-                Uri::Plain { authority, start, end } => {
-                    let page = pages.as_ref().map(|pages| (pages[place].as_bytes(), hops.as_bytes()));
-                    value.clear();
-                    let short = [&authority.short[..], &self.text[*start..*end]];
-                    records::append_value(authority.mark, short, page, &mut value);
-                    PyBytes::new(py, &value)
-                }
-                Uri::Other { value, .. } => value.bind(py).clone(),
-            };
+            let page = pages.as_ref().map(|pages| (pages[place].as_bytes(), hops.as_bytes()));
+            let value = self.value(py, &entry.uri, page, &mut value);
             found.append(PyTuple::new(py, [&key, &value])?)?;
             if let Some(urls) = &urls {
                 let fingerprint = PyBytes::new(py, &entry.fingerprint);
@@ -210,6 +217,32 @@ impl PlainBatch {
 }
 
 impl PlainBatch {
+    /// Return the number of queues after a call of `queues`, and check that there is a page for each, if there are any.
+    fn most_queues(&self, pages: Option<&Vec<String>>) -> PyResult<usize> {
+        let most = self.groups.iter().max().map_or(0, |place| place + 1);
+        if self.groups.len() != self.entries.len() || pages.is_some_and(|pages| pages.len() < most) {
+            return Err(PyValueError::new_err("this needs the result of queues, and a page for each"));
+        }
+        Ok(most)
+    }
+
+    fn value<'py>(
+        &self,
+        py: Python<'py>,
+        uri: &Uri,
+        page: Option<(&[u8], &[u8])>,
+        room: &mut Vec<u8>,
+    ) -> Bound<'py, PyBytes> {
+        match uri {
+            Uri::Plain { authority, start, end } => {
+                room.clear();
+                records::append_value(authority.mark, [&authority.short[..], &self.text[*start..*end]], page, room);
+                PyBytes::new(py, room)
+            }
+            Uri::Other { value, .. } => value.bind(py).clone(),
+        }
+    }
+
     /// Return the URIs by queue, with the ids of these, and by arrival, the last one first on request.
     fn in_order_of_keys(&self, ids: &[u32], queues: usize, last_first: bool) -> Vec<usize> {
         let mut ends = vec![0; queues];

@@ -102,8 +102,6 @@ impl BatchReader {
         other: &Bound<'_, PyAny>,
     ) -> PyResult<PlainBatch> {
         let mut batch = PlainBatch::with_capacity(given.len());
-        let mut places: HashMap<Fingerprint, usize, ByHash> =
-            HashMap::with_capacity_and_hasher(given.len(), ByHash::default());
         for item in given.iter() {
             let text = item.cast_exact::<PyString>().ok();
             let plain = match text.and_then(|text| text.to_str().ok()) {
@@ -127,13 +125,8 @@ impl BatchReader {
                 batch.each.push(Given::Known);
                 continue;
             }
-            let next = batch.entries.len();
-            if *places.entry(fingerprint).or_insert(next) == next {
-                batch.entries.push(Entry { fingerprint, uri });
-                batch.each.push(Given::First(next));
-            } else {
-                batch.each.push(Given::Known);
-            }
+            batch.each.push(Given::Entry(batch.entries.len()));
+            batch.entries.push(Entry { fingerprint, uri });
         }
         Ok(batch)
     }
@@ -228,7 +221,7 @@ impl BatchReader {
             batch.each.push(Given::Known);
             return Ok(Some(gathering.duplicate.clone_ref(py)));
         }
-        batch.each.push(Given::First(batch.entries.len()));
+        batch.each.push(Given::Entry(batch.entries.len()));
         batch.entries.push(Entry { fingerprint, uri });
         batch.times.push(now);
         Ok(Some(gathering.added.clone_ref(py)))
