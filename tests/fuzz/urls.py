@@ -2,7 +2,7 @@
 
 A batch is the harder test: `engine/admission/candidates.py` skips the URL parser and the canonical form where it can.
 What it admits is compared with what those two say of each URL by itself, and with a frontier that takes one CrawlUri at
-a time.
+a time. What the compiled kernel reads is compared with them, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from budgetfrontier import Admission, CrawlUri, Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import Tally
+from budgetfrontier.engine import native
 from budgetfrontier.engine.admission import candidates
 from budgetfrontier.engine.admission import seen as seen_table
 from budgetfrontier.errors import InvalidUrl
@@ -34,6 +35,7 @@ from budgetfrontier.settings.policies import assignment
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.queue_listing import queues
 from budgetfrontier.storage.report import row
+from budgetfrontier.storage.uri_values import encode_url, plain_start, shorten
 from tests.fuzz.target import Target, text
 from tests.support import START, kernel, make_settings
 
@@ -121,6 +123,8 @@ MATCHES = [
 
 def check_url(url: str) -> None:
     """A URL is refused with a reason, or has one form that every function on a href takes."""
+    for canonical in CANONICALIZATIONS if native.kernel is not None else ():
+        check_kernel(url, canonical)
     try:
         href = uris.parse(url)
     except InvalidUrl as error:
@@ -151,6 +155,55 @@ def check_url(url: str) -> None:
         assert type(price) is int and 0 <= price <= MAX_COST
     for match in MATCHES:
         match.matches(href, authority)
+
+
+def check_kernel(url: str, canonical: Any) -> None:
+    """The compiled kernel reads a URL, twice and alone, as the parser, the policies and the stored form have it."""
+    assign: Any = plugins.resolve("assignment", "hostname")
+
+    def authority(given: str) -> tuple[str, bytes, str, int | None, str] | None:
+        if plain_href(given) != given:
+            return None
+        prefix, key = uris.split(given)[0], assign(CrawlUri(given))
+        form, (mark, short) = canonical.authority(prefix), plain_start(prefix, key)
+        return form, uris.authority_hash(form), key, None if mark is None else mark[0], short
+
+    def whole(given: str) -> tuple[bytes, str, bytes, str] | None:
+        href = plain_href(given)
+        if href is None:
+            return None
+        key = assign(CrawlUri(href))
+        return uris.fingerprint(canonical(href)), key, encode_url(href, key), shorten(href, key)
+
+    assert native.kernel is not None
+    plain = "".join(candidates._UNTOUCHED & set(canonical.PLAIN)).encode()
+    limits = {"longest": uris.MAX_LENGTH, "authorities": 1, "recent": 1}
+    reader = native.kernel.BatchReader(plain, canonical.query_rules, **limits)
+    found, expected = reader.read([url, url], authority, whole), whole(url)
+    names, rows = [row[0] for row in found.queues(0.0)], found.candidates(None, "")
+    assert [(key, names[place], value, short) for key, place, value, short in rows] == [expected] * 2 * bool(expected)
+    seen: set[bytes] = set()
+
+    def put(key: bytes, value: bytes, dupdata: bool, overwrite: bool) -> bool:
+        assert (value, dupdata, overwrite) == (b"", True, False)
+        is_new = key not in seen
+        seen.add(key)
+        return is_new
+
+    reader.begin_to_gather(2, authority, put, True, False)
+    gathered = [reader.gather(url, 0.0) for _ in range(3)]
+    assert gathered == [None] * 3 or (gathered == [True, False, None] and expected is not None)
+    found.record(put)
+    assert len(found) == (1 if expected is not None and gathered[0] is None else 0)
+    assert seen == ({expected[0]} if expected is not None else set())
+
+
+def plain_href(url: str) -> str | None:
+    """Return a URL as the parser writes it; None if it has none."""
+    try:
+        return uris.parse(url)
+    except InvalidUrl:
+        return None
 
 
 urls = Target(check_url, any_url, text)

@@ -126,4 +126,53 @@ mod tests {
         assert_eq!(plain.query_of(b"/a/.b"), None);
         assert_eq!(plain.query_of(b"/a%20"), None);
     }
+
+    /// Return a text made of random pieces, the same in each run.
+    fn drawn(state: &mut u64, pieces: &[&[u8]]) -> Vec<u8> {
+        let mut next = || {
+            *state ^= *state << 13;
+            *state ^= *state >> 7;
+            *state ^= *state << 17;
+            *state as usize
+        };
+        (0..next() % 12).flat_map(|_| pieces[next() % pieces.len()]).copied().collect()
+    }
+
+    #[test]
+    fn whatever_a_query_is_its_form_has_itself_as_form() {
+        let session = format!("sid={}", "0".repeat(32));
+        let pieces: [&[u8]; 13] =
+            [b"&", b"&", b"=", b"=", b"a", b"B", b"?", b"utm_", b"UTM_", b"ref", b"\xff", b"\0", session.as_bytes()];
+        let mut state = 1;
+        for number in 0..50_000 {
+            let rules = QueryRules {
+                dropped: names(&["a"]),
+                prefixes: vec![b"utm_".to_vec()],
+                ignored: names(&["ref"]),
+                kept: if number % 3 == 0 { names(&["B", "sid"]) } else { Names::new() },
+                sorts: number % 2 == 0,
+                strips_sessions: number % 5 == 0,
+            };
+            let query = drawn(&mut state, &pieces);
+            let (mut form, mut again) = (Vec::new(), Vec::new());
+            rules.append(&query, &mut form);
+            assert!(form.is_empty() || form[0] == b'?');
+            rules.append(form.get(1..).unwrap_or_default(), &mut again);
+            assert_eq!(form, again, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_path_is_plain_is_what_its_definition_says() {
+        let pieces: [&[u8]; 9] = [b"/", b".", b"/.", b"?", b"a", b"b", b"%", b"\xff", b"\xc3\xa9"];
+        let mut state = 2;
+        for number in 0..50_000 {
+            let plain: &[u8] = if number % 2 == 0 { b"ab/.?" } else { b"a/\xff" };
+            let rest = drawn(&mut state, &pieces);
+            let is_plain = rest.iter().all(|byte| byte.is_ascii() && plain.contains(byte))
+                && !rest.windows(2).any(|two| two == b"/.");
+            let query = rest.iter().position(|&byte| byte == b'?').unwrap_or(rest.len());
+            assert_eq!(PlainBytes::new(plain).query_of(&rest), is_plain.then_some(query), "{rest:?}");
+        }
+    }
 }

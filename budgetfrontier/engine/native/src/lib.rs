@@ -3,6 +3,8 @@
 //! The Python engine is the definition: each rule that is repeated here is named beside it, and
 //! `tests/engine/admission/test_kernel.py` compares every table that both write.
 
+#![forbid(unsafe_code)]
+
 mod batch;
 mod canonical;
 mod hashing;
