@@ -12,6 +12,7 @@ from budgetfrontier.rules import queue_answers
 from budgetfrontier.rules.queue_answers import REDIRECTION, UNKNOWN, answer_class, kind_of
 from budgetfrontier.rules.queue_history import DISREGARDED, KINDS, LANDED, NEW, SUCCESS, count
 from budgetfrontier.storage import keys
+from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import Counters, decode_answers
@@ -110,7 +111,10 @@ class History:
 
     def _answers(self, queue: int) -> QueueAnswers:
         value = self._get(keys.ANSWERS, queue)
-        return QueueAnswers() if value is None else decode_answers(value)
+        row = QueueAnswers() if value is None else decode_answers(value)
+        if why := queue_answers.objection(row):
+            raise Damage(f"the answers of queue {queue}: {why}")
+        return row
 
 
 def _without_revisits(page: CrawlUri, found: Any, new: int, own: int) -> tuple[int, int, int]:

@@ -11,7 +11,10 @@ from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Outcome
 from budgetfrontier.core.model import QueueAnswers, QueueHistory
 from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.engine import history
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.rules import queue_answers
+from budgetfrontier.storage import keys
+from budgetfrontier.storage.encoding import encode
 from tests.support import START, kernel, memory, on_disk, one, pages
 
 
@@ -132,6 +135,21 @@ def test_answers_are_counted_by_class_and_errors_by_kind() -> None:
         )
         assert [getattr(totals, name) for name in ANSWERS] == [1, 1, 1, 2, 3]
         frontier.check()
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [(keys.ANSWERS, encode(QueueAnswers([1, 2]))), (keys.ANSWERS, b"\x90\x90"), (keys.HISTORY, b"\0")],
+)
+def test_a_row_that_is_damaged_is_said_to_be(table: str, row: bytes) -> None:
+    frontier = memory()
+    frontier.schedule_many(pages("a", 2))
+    lease = one(frontier)
+    env = kernel(frontier).tables.env
+    env.txn.put(keys.u32.pack(lease.queue_id), row, db=env.db[table])
+    frontier.finish(lease, Outcome.SUCCESS, status=404)
+    with pytest.raises(CorruptFrontier, match="is damaged"):
+        frontier.commit()
 
 
 def test_of_prerequisites_only_the_failures_are_answers() -> None:
