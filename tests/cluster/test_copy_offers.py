@@ -20,6 +20,7 @@ from budgetfrontier.cluster.workers import worker
 from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.core import protocol
 from budgetfrontier.core.protocol import Uris
+from budgetfrontier.errors import SettingsError
 from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import LogBus, Logs
 from tests.support import PATIENCE, until
@@ -223,6 +224,24 @@ def test_a_log_of_another_release_gets_no_claim(tmp_path: Path, version: int) ->
             partitions=1, address="unix:other", log_end=lambda number: len(logs.entries[number]),
         )  # fmt: skip
         with pytest.raises(entries.OtherVersion, match=f"has an entry of version {version}, .* it has changed nothing"):
+            other.run()
+        assert logs.entries[0] == before
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_worker_with_other_fixed_settings_claims_nothing(tmp_path: Path) -> None:
+    """Else each of its starts would take all partitions away from the others, for nothing."""
+    logs, directory = Logs(1), MemoryDirectory()
+    with running(tmp_path / "one", logs, directory, (0,)) as one:
+        schedule(one, "https://a.test/")
+    before = [*logs.entries[0]]
+    settings = Settings.from_dict({"crawl": "test", "frontier": {"keep_urls": True}})
+    for folder in (tmp_path / "one", tmp_path / "new"):
+        other = ClusterWorker(
+            LogBus(logs, (0,)), directory, settings, folder,
+            partitions=1, address="unix:other", log_end=lambda number: len(logs.entries[number]),
+        )  # fmt: skip
+        with pytest.raises(SettingsError, match=r"which are fixed: frontier\.keep_urls: False -> True"):
             other.run()
         assert logs.entries[0] == before
 

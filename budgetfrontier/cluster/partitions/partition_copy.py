@@ -23,6 +23,7 @@ from budgetfrontier.cluster.log.log_reading import (
 )
 from budgetfrontier.cluster.log.state import FRONTIER, LogPlace
 from budgetfrontier.errors import CorruptFrontier, FrontierError
+from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys, meta, table_changes
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.table_changes import UnreadableChanges
@@ -75,6 +76,11 @@ class PartitionCopy:
         """The place in the log as of the last changes that say one."""
         row = self._place_row()
         return self.reading.place if row is None else state.decode(row, LogPlace)
+
+    @property
+    def settings(self) -> Settings | None:
+        """The settings with which the partition is, as far as this release knows them; None if nobody has begun it."""
+        return None if self._env is None else meta.read_settings(self._env.txn, self._env.db[keys.META])[0]
 
     def may_be_claimed(self) -> bool:
         """Return whether it is time, and the log was read: a log that this release cannot read gets no claim.

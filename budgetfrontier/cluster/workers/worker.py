@@ -28,6 +28,7 @@ from budgetfrontier.cluster.log.log_reading import LogGap
 from budgetfrontier.cluster.log.partition_clock import PartitionClock
 from budgetfrontier.cluster.log.state import FRONTIER
 from budgetfrontier.cluster.log.writer import Writer
+from budgetfrontier.cluster.partitions.fixed_settings import in_partition, refusal
 from budgetfrontier.cluster.partitions.partition import Overtaken, Partition, WaitingCall
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.partitions.routing import Router
@@ -35,7 +36,7 @@ from budgetfrontier.cluster.snapshots.snapshot_taking import Taker
 from budgetfrontier.cluster.workers.adopted_partitions import AdoptingConsumer, Adoption
 from budgetfrontier.cluster.workers.call_queue import CallQueue
 from budgetfrontier.cluster.workers.partition_opening import Opener, Restore
-from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner
+from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
 from budgetfrontier.server.tasks import Done
 from budgetfrontier.settings import Settings, policy_factory
 
@@ -276,9 +277,15 @@ class ClusterWorker:
         )  # fmt: skip
 
     def _claim(self, copy: PartitionCopy) -> None:
-        """Claim a partition that is not claimed, if it may be, unless this worker is being stopped."""
+        """Claim a partition that is not claimed, if it may be, unless this worker is being stopped.
+
+        Raises SettingsError if it was begun with other settings, which are fixed.
+        """
         if self.is_stopping or not copy.may_be_claimed():
             return
+        begun_with = copy.settings
+        if begun_with is not None and (reason := refusal(begun_with, in_partition(self.settings))) is not None:
+            raise SettingsError(reason)
         if copy.claims_at:
             log.warning("partition %d is claimed again: its last claim was of a worker that has lost it", copy.number)
         copy.nonce = os.urandom(8)
