@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import pytest
 from confluent_kafka import Producer
 
 from budgetfrontier.bus import kafka
@@ -31,7 +32,9 @@ def test_rows_are_read_as_they_were_written_and_once(brokers: str) -> None:
         assert [row for row, _ in one.read()] == [*rows, rows[0]]
 
 
-def test_data_of_another_release_are_left_out(brokers: str) -> None:
+def test_data_of_another_release_are_left_out_which_is_said_once(
+    brokers: str, caplog: pytest.LogCaptureFixture
+) -> None:
     row = CopyNotice(3, "a", b"12345678", 1, None)
     others = Producer({"bootstrap.servers": brokers})
     for data in b"\xc1", b"", b"\x93\x01\x02\x03", b"\x95\x03\xa1\xff\xc4\x00\x01\xc0":
@@ -41,3 +44,5 @@ def test_data_of_another_release_are_left_out(brokers: str) -> None:
         one.publish({row.key: row})
         one.flush()
         assert [found for found, _ in one.read()] == [row]
+    [told] = [record.getMessage() for record in caplog.records if "is left out" in record.getMessage()]
+    assert told.startswith(f"the row at offset 0 of the topic {TOPIC} is left out, as all others that this release")

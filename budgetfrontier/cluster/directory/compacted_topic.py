@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -30,6 +30,8 @@ CLOSING: Final = 5.0
 FIRST_LOOK: Final = 3.0
 """Seconds to wait for a broker that was not reached yet, before the reason is logged."""
 
+log = logging.getLogger("budgetfrontier.cluster")
+
 _Row = TypeVar("_Row")
 
 
@@ -43,7 +45,7 @@ class CompactedTopic(Generic[_Row]):
         self._producer: Any = None
         self._consumer: Any = None
         self._heard = Heard()
-        self._is_reached = False
+        self._is_reached = self._has_told = False
         self._ended = 0
         """The end of the topic at which the consumer was last: control records may come after the last record."""
 
@@ -71,7 +73,7 @@ class CompactedTopic(Generic[_Row]):
     def read(self) -> Iterator[tuple[_Row, float]]:
         """Yield the rows that are new as of now, in order, each with its time-stamp. Raises BusError.
 
-        Other data, such as rows of another release, are left out.
+        Other data, such as rows of another release, are left out, with a line in the log on the first of them.
         """
         if self._consumer is None:
             self.create()
@@ -93,11 +95,22 @@ class CompactedTopic(Generic[_Row]):
                     raise BusError(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
             elif message.error() is None:
                 _, milliseconds = message.timestamp()
-                with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                try:
                     row = self._decode(message.value() or b"")
+                except (msgspec.DecodeError, UnicodeDecodeError) as e:
+                    self._tell(message, e)
+                else:
                     yield row, milliseconds / 1000
             elif message.error().code() == _CODES._PARTITION_EOF:
                 self._ended = max(self._ended, message.offset())
+
+    def _tell(self, message: Any, why: Exception) -> None:
+        if message.value() and not self._has_told:  # and not deleted
+            self._has_told = True
+            log.warning(
+                "the row at offset %d of the topic %s is left out, as all others that this release cannot read: %s",
+                message.offset(), self.name, why, extra={"event": "bad_row"},
+            )  # fmt: skip
 
     def close(self) -> None:
         """Close the connections, once the broker has the published rows, if it answers soon."""
