@@ -18,7 +18,7 @@ from budgetfrontier.core.units import describe_duration
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import called, figure
 from budgetfrontier.reports.over_time import Series, between, estimated
-from budgetfrontier.rules.rates import Rate, Window, lasts
+from budgetfrontier.rules.rates import Rate, Window, lasts, window
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_answers
 from budgetfrontier.storage.series import Busiest
@@ -172,10 +172,11 @@ def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, lim
 
 def of_run(series: Series, began: float, ended: float) -> Window:
     """Return the figures of a run: of a job, by its own rows, for those of other runs may be of the same time."""
-    if len(series) == 1:
-        runs = {row.run for row in series[0] if row.begins and row.time == began}
-        series = [[row for row in series[0] if row.run in runs]] if runs else series
-    return between(*series)(began, ended)
+    if len(series) != 1:
+        return between(*series)(began, ended)
+    runs = {row.run for row in series[0] if row.begins and row.time == began}
+    own = [row for row in series[0] if row.run in runs] if runs else series[0]
+    return window(own, began, ended, throughout=True)
 
 
 def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:

@@ -87,11 +87,17 @@ def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
 
 
 def window(
-    rows: Iterable[Totals], since: float, until: float, *, figures: Mapping[str, Sequence[str]] = FIGURES
+    rows: Iterable[Totals],
+    since: float,
+    until: float,
+    *,
+    figures: Mapping[str, Sequence[str]] = FIGURES,
+    throughout: bool = False,
 ) -> Window:
     """Return the figures between two times (epoch seconds), from rows in order of time.
 
-    `figures` has the names to count, each with the totals to sum.
+    `figures` has the names to count, each with the totals to sum. With `throughout` it crawled in all of that time:
+    stops that were added up are out of it.
 
     Only what a run did between two of its rows is counted. If a part of the time between them is in this time, that
     part of the change is counted, and the length of the longest of these intervals is that of `Window.cut`.
@@ -100,12 +106,13 @@ def window(
     counts = dict.fromkeys(figures, 0.0)
     speeds: dict[str, list[float]] = {name: [] for name in figures}
     for begin, end, ran, changes in _intervals(rows, figures):
-        inside = (min(end, until) - max(begin, since)) / (end - begin)
-        if inside <= 0:
+        common = min(end, until) - max(begin, since)
+        if common <= 0:
             continue
+        inside = min(common / ran, 1.0) if throughout else common / (end - begin)
         seconds += ran * inside
         known += 1
-        if inside < 1 and any(changes.values()):
+        if common < end - begin and any(changes.values()):
             cut = max(cut, end - begin)
         for name, change in changes.items():
             counts[name] += change * inside

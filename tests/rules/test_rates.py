@@ -147,6 +147,14 @@ def test_short_stops_that_were_added_up_do_not_count() -> None:
     assert (found.seconds, found.rates["succeeded"].per_hour) == (120, 1800)
 
 
+def test_of_a_time_in_which_it_crawled_throughout_the_stops_are_elsewhere() -> None:
+    rows = [row(0, 0), row(10, 60, stopped=480)]
+    found = window(rows, 60, 120, throughout=True)
+    assert (found.seconds, found.rates["succeeded"].count, found.cut) == (60, 30, 600)
+    assert window(rows, 60, 540, throughout=True).rates["succeeded"].count == 60, "not more than all"
+    assert window(rows, 0, 600, throughout=True) == window(rows, 0, 600)
+
+
 def test_only_the_intervals_within_a_time_count() -> None:
     rows = [row(minute, minute) for minute in range(6)]
     found = window(rows, 120, 240)
