@@ -223,7 +223,7 @@ class SimulatedCrawl:
     def _is_failing(self, lease: Lease, host: SimulatedHost) -> bool:
         """Return whether earlier attempts of a URI failed, not only because its host was overloaded."""
         known = self._failing.get(lease.uri.url)
-        return self._random.random() >= host.innocent if known is None else known
+        return not host.innocent or self._random.random() >= host.innocent if known is None else known
 
     def _links(self, url: str, new: int, hops: int) -> list[str]:
         """Return new URLs of the same host, which are like the one that they are found on, with their hops if any."""

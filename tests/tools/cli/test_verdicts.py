@@ -321,7 +321,7 @@ def test_it_is_paused(job: Path, cli: Cli) -> None:
         f.commit()
         assert told(cli, job)[:2] == (
             "pausing",
-            "The crawl is paused by alice 2h ago (night); 1 lease is still out.",
+            "The crawl is paused by alice 2h ago (night); 1 lease is still out, the oldest for 2h: https://a.test/0.",
         )
         f.finish(lease)
         f.commit()
