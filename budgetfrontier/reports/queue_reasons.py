@@ -35,6 +35,7 @@ from budgetfrontier.rules.verdict import (
     closed_sentence,
     has_failed_policy,
     is_hung,
+    is_unasked,
     opener,
     pause_sentence,
     process_line,
@@ -432,6 +433,8 @@ class QueueReasons:
         elif is_hung(standing):
             found = verdict(standing)
             explanation.add("hung", found.text, verdict=Outlook.BLOCKED, command=found.remedy)
+        elif is_unasked(standing):
+            explanation.add("not-asked", verdict(standing).text, verdict=Outlook.BLOCKED)
         if standing.closed_until > standing.now:
             explanation.add(
                 "crawl-closed", closed_sentence(standing), verdict=Outlook.LATER, when=standing.closed_until

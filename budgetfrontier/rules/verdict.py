@@ -179,7 +179,14 @@ def standstill(standing: Standing) -> str:
         return "no process runs the crawl"
     if is_hung(s):
         return "the process of the crawl hangs"
-    return "" if may_crawl(s.process.program) else "no process crawls"
+    if not may_crawl(s.process.program):
+        return "no process crawls"
+    return f"nobody has asked for a URI for {say_duration(unasked(s))}" if is_unasked(s) else ""
+
+
+def is_unasked(standing: Standing) -> bool:
+    """Return whether a crawl would hand out URIs, and nobody asks for any."""
+    return verdict(standing).slug == "not_asked"
 
 
 def process_line(standing: Standing) -> str:
