@@ -96,6 +96,8 @@ class Frontier:
         self._counters = parts.kernel.counters
         self._admitter = parts.admitter
         self._gather = parts.admitter.gather
+        self._scheduled = -1
+        """The changes since the last commit, as of the last URI that `schedule` has placed at once."""
         self._finisher = Finisher(self._tables, self._kernel.turns, self._admitter)
         self._known: KnownUrls | None = None
         self._batches = Batches(self._guard, self._admitter)
@@ -210,18 +212,19 @@ class Frontier:
     def _admit_one(self, uri: str | CrawlUri, now: float) -> tuple[Admission, int]:
         """Admit a URI, after those that were gathered; return also whom the frontier belongs to then.
 
-        If it is a URL that may be placed on its queue later, those that follow are gathered with it, unless a commit is
-        due for the memory that is used.
+        A URL that follows on one that was admitted here is gathered, if it may be placed on its queue later, and so are
+        those after it. One alone would cost more that way.
         """
-        guard = self._guard
+        guard, commits = self._guard, self._guard.commits
         guard.place_gathered()
-        if type(uri) is str and not guard.is_commit_due(guard.commits.most) and not self._tables.queues.overfull:
+        if type(uri) is str and commits.changes == self._scheduled:
             admission = self._admitter.begin_to_gather(uri, now)
             if admission is not None:
                 return admission, GATHERING
         admission = self._admitter.take_one(uri, now)
         if not self._counters.queued or self._counters.state is not _RUNNING:
             guard.settle()
+        self._scheduled = commits.changes + 1
         return admission, guard.thread
 
     def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
