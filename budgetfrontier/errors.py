@@ -126,6 +126,9 @@ class NewerChanges(FrontierError):
 class CommandInProgress(FrontierError):
     """The command is being applied, and takes long; `budgetfrontier audit JOB` lists it once it is done."""
 
+    number = 0
+    """Its number in the mailbox of a running frontier; 0 if it is not there."""
+
 
 class SettingsError(FrontierError):
     """The settings are not valid.

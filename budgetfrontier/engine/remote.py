@@ -81,7 +81,9 @@ def _wait(path: Path, number: int, timeout: float | None) -> AuditEntry:
     with Reader(path) as reader:
         found = reader.in_progress()
     if found is not None and lock_holder(path) is not None:
-        raise CommandInProgress(_in_progress(number, *found))
+        error = CommandInProgress(_in_progress(number, *found))
+        error.number = number
+        raise error
     timeout = _LOOK if timeout is None else timeout
     raise FrontierError(
         f"the running engine (process {lock_holder(path) or '?'}) did not answer within {timeout:g} s; the command is "

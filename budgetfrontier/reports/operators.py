@@ -135,6 +135,10 @@ class Applied(NamedTuple):
     """The sentence on the partitions that have not applied it yet; "" if all have."""
     refused: str = ""
     """The sentence on those that have refused it."""
+    name: bytes = b""
+    """The name of a command to partitions, by which `outcome` finds it."""
+    asked: Collection[int] = ()
+    """The partitions that it is for."""
 
 
 class AdjustmentRow(NamedTuple):

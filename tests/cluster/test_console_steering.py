@@ -94,6 +94,35 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield lambda scenario, **known: asyncio.run(visit(scenario, **known))
 
 
+def test_a_command_that_partitions_apply_later_has_its_end_under_its_address(
+    console: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its task says so once all have, so that a program that asks for it does not wait for ever."""
+    wait_for, answers = CrawlOwners.applied, list[bool]()
+
+    def applied(self: CrawlOwners, name: bytes, **options: Any) -> Any:
+        return wait_for(self, name, **options) if options.get("within") is not None and answers else {}
+
+    monkeypatch.setattr(CrawlOwners, "applied", applied)
+
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        base = f"{PREFIX}/jobs/test"
+        status, text, _ = await do(f"{base}/retire", body={"match": "*", "reason": "x"})
+        task = json.loads(text)
+        assert (status, task["ended"], task["id"]) == (202, False, None)
+        _, text, _ = await do(f"{base}/commands/{task['task']}")
+        assert json.loads(text)["error"].startswith("not applied yet by partitions 0-1 of 2: ")
+        answers.append(True)
+        while not task["ended"]:
+            _, text, _ = await do(f"{base}/commands/{task['task']}")
+            task = json.loads(text)
+        assert (task["error"], task["effect"]["changed"]) == (None, 4)
+        _, text, _ = await do(f"{base}/audit")
+        assert json.loads(text)["rows"][0]["id"] == task["id"]
+
+    console(scenario)
+
+
 def test_alerts_and_simulations_of_partitions_have_pages(tmp_path: Path, console: Any) -> None:
     async def scenario(do: Do, operator: CrawlOwners) -> None:
         base = f"{PREFIX}/jobs/test"

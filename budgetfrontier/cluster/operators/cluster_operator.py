@@ -359,15 +359,24 @@ class ClusterOperator:
         plan = steering_plan.plan(self.owners, command.op, command.args)
         asked = set(range(self.owners.partitions) if plan.to is None else plan.to)
         name = self.owners.give(command._replace(args=plan.args), plan.more, to=plan.to)
-        entries = self.owners.applied(name, of=asked)
+        return self.outcome(name, asked)
+
+    def outcome(self, name: bytes, asked: Collection[int], *, within: float | None = None) -> Applied:
+        """Return what came of a command that was given to some partitions.
+
+        Those that have not applied it are waited for as long as for a new command, or for `within` seconds.
+        """
+        entries = self.owners.applied(name, of=asked, within=within)
         refused(entries)
         errors = {number: one.error for number, one in entries.items() if one.error and not says_nothing(one.error)}
         done = {number: one for number, one in entries.items() if not one.error}
         return Applied(
             structs.replace(merging.merged_entry(done), id=name.hex()) if done else None,
             [one.effect for one in done.values()],
-            self.owners.not_applied(left) if (left := asked - entries.keys()) else "",
+            self.owners.not_applied(left) if (left := set(asked) - entries.keys()) else "",
             f"refused by {merging.named_partitions(errors)}: {next(iter(errors.values()))}" if errors else "",
+            name,
+            asked,
         )
 
     def schedule(self, args: dict[str, Any]) -> dict[str, Any]:

@@ -282,12 +282,15 @@ class CrawlOwners:
             self.calls.any(lambda remote: remote.plain("give_command", *order), within=WAIT)
         return name
 
-    def applied(self, name: bytes, *, of: Collection[int] | None = None) -> dict[int, AuditEntry]:
+    def applied(
+        self, name: bytes, *, of: Collection[int] | None = None, within: float | None = None
+    ) -> dict[int, AuditEntry]:
         """Wait until the owners of partitions have applied a command; return its audit entries, by partition.
 
-        `progress` then has the partitions that have begun it, and not ended it.
+        They are waited for so many seconds, or as long as for a new command. `progress` then has the partitions that
+        have begun it, and not ended it.
         """
-        deadline = time.monotonic() + WAIT
+        deadline = time.monotonic() + (WAIT if within is None else within)
         found: dict[int, AuditEntry] = {}
         left = set(range(self.partitions) if of is None else of)
         while left:

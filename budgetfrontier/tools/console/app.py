@@ -383,6 +383,7 @@ class Console:
 
     async def _task(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
         task = self.tasks.own(request.match_info["task"], self._who(request))
+        await self._in_thread(task.look_again)
         if _wanted(request) == _JSON:
             return web.json_response(steering.as_json(task, self.tasks.waits(task)))
         context = self._context(request, job, None) | steering.context(task, self.tasks.waits(task))

@@ -30,7 +30,7 @@ from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.made_by_commands import CommandAnswers, MadeAnswer
 from budgetfrontier.tools.console.sampling import Sample, Samples, read
 from budgetfrontier.tools.console.scan_schedule import Scanned, Scans
-from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
+from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder, of_entry
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
 from budgetfrontier.tools.job_operator import JobOperator
 from budgetfrontier.tools.simulation.job_simulation import OVER
@@ -185,6 +185,13 @@ class ConsoleJob:
         """Carry an order out, and yield its progress; the last line has the result."""
         async for step in carried_out(order, self.path):
             yield step
+
+    def outcome(self, step: SteerLine) -> SteerLine:
+        """Return what came of a command that was in progress at its last line; that line if it still is."""
+        entry = self.open_reader().answer(step.number) if step.number else None
+        if entry is None:
+            return step
+        return SteerLine(error=entry.error) if entry.error else of_entry(entry, step.note)
 
     @property
     def why_no_simulation(self) -> str:

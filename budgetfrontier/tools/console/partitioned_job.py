@@ -17,9 +17,16 @@ from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.merging import numbers_as_text
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow
 from budgetfrontier.engine.remote import whoami
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports.alert_state import AlertFiles
-from budgetfrontier.reports.operators import AuditRow, CrawlOperator, LetterId, OperatorCommand, refuse_if_terminated
+from budgetfrontier.reports.operators import (
+    Applied,
+    AuditRow,
+    CrawlOperator,
+    LetterId,
+    OperatorCommand,
+    refuse_if_terminated,
+)
 from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.simulation_results import NO_SIMULATION
@@ -214,13 +221,23 @@ class PartitionedJob(ConsoleJob):
                 self._current = self._whole = None  # pages show the change at once
         except (FrontierError, OSError) as error:
             return SteerLine(error=str(error))
-        if applied.left or applied.entry is None:
-            return SteerLine(error=applied.left, in_progress=True)
-        effect = applied.entry.effect | _unanswered(operator)
-        if applied.refused:
-            effect["refused"] = applied.refused[:1000]
-        entry = {"id": applied.entry.id, "when": applied.entry.when, "effect": effect}
-        return SteerLine(done=1.0, entry=entry, note=over)
+        return _line(operator, applied, over)
+
+    def outcome(self, step: SteerLine) -> SteerLine:
+        """Return what came of a command that some partitions had not applied when they were waited for."""
+        if not step.name:
+            return step
+
+        def read(operator: CrawlOperator) -> SteerLine:
+            assert isinstance(operator, ClusterOperator)
+            return _line(operator, operator.outcome(bytes.fromhex(step.name), step.asked, within=0.0), step.note)
+
+        try:
+            return self.look(read)
+        except ConnectionLost:
+            return step
+        except FrontierError as error:  # each has refused it
+            return SteerLine(error=str(error))
 
     def since(self, asked: SubmittedCommand, shown: SteerLine) -> Since:
         """Return the commands since a dry run that may have made its result outdated."""
@@ -229,6 +246,18 @@ class PartitionedJob(ConsoleJob):
         found = self.look(lambda operator: _newest(operator, key=key if isinstance(key, str) else None))
         rows = [row for row in found if row.id not in shown.seen and not row.entry.error]
         return Since([replace(row.entry, id=row.id) for row in rows], None, len(rows))
+
+
+def _line(operator: ClusterOperator, applied: Applied, note: str) -> SteerLine:
+    """Return the line on a command that was given to partitions; `note` is the sentence on what it does not do."""
+    if applied.left or applied.entry is None:
+        name, asked = applied.name.hex(), sorted(applied.asked)
+        return SteerLine(error=applied.left, in_progress=True, name=name, asked=asked, note=note)
+    effect = applied.entry.effect | _unanswered(operator)
+    if applied.refused:
+        effect["refused"] = applied.refused[:1000]
+    entry = {"id": applied.entry.id, "when": applied.entry.when, "effect": effect}
+    return SteerLine(done=1.0, entry=entry, note=note)
 
 
 def _letter(text: Any) -> Any:

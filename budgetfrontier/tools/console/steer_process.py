@@ -32,6 +32,7 @@ from budgetfrontier.rules.crawl_states import NOTHING_MORE
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.values import read_duration
+from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.tools.job_operator import JobOperator
 from budgetfrontier.tools.simulation.partitions_simulation import simulate_partitions
 
@@ -63,6 +64,12 @@ class SteerLine(msgspec.Struct, omit_defaults=True):
     error: str = ""
     in_progress: bool = False
     """Whether the engine has begun the command, and will end it."""
+    number: int = 0
+    """The number of a command in progress in the mailbox of the frontier."""
+    name: str = ""
+    """The name of a command that some partitions of a crawl have not applied yet, by which its end is found."""
+    asked: list[int] = []
+    """The partitions that it is for."""
     note: str = ""
     """A sentence on names in the command that name nothing."""
     last_command: int = 0
@@ -98,11 +105,16 @@ def main(frontier: Path) -> None:
         applied = operator.apply(OperatorCommand(order.op, order.args, order.who or whoami(), order.reason))
         assert applied.entry is not None
         note = over or unknown_queues(operator, order.args.get("match"))
-        _say(SteerLine(done=1.0, entry=msgspec.structs.asdict(applied.entry), note=note))
+        _say(of_entry(applied.entry, note))
     except CommandInProgress as error:
-        _say(SteerLine(error=str(error), in_progress=True))
+        _say(SteerLine(error=str(error), in_progress=True, number=error.number))
     except (FrontierError, OSError) as error:
         _say(SteerLine(error=str(error)))
+
+
+def of_entry(entry: AuditEntry, note: str = "") -> SteerLine:
+    """Return the line on a command that was applied, with its audit entry."""
+    return SteerLine(done=1.0, entry=msgspec.structs.asdict(entry), note=note)
 
 
 def discarded(operator: CrawlOperator, order: SteerOrder) -> SteerLine:

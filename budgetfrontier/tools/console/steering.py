@@ -98,6 +98,11 @@ class Task:
         finally:
             self.ended.set()
 
+    def look_again(self) -> None:
+        """Take what came of a command that its crawl had not ended when it was waited for. Any thread may call it."""
+        if self.ended.is_set() and self.step.in_progress:
+            self.step = self.job.outcome(self.step)
+
     async def _run(self) -> None:
         asked = self.asked
         order = SteerOrder(asked.op, asked.args | self.promised, self.who, asked.reason, self.dry_run)

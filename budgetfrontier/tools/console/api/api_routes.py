@@ -89,6 +89,7 @@ class Api:
         target = self._target(request)
         parameters = of_query(resource.parameters, request.query)
         if isinstance(target, Task):
+            await self._in_thread(target.look_again)
             parameters = self._tasks.waits(target)
         until = asyncio.get_running_loop().time() + _PATIENCE
         while True:

@@ -15,6 +15,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Frontier, Reader
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.storage.seed_list import listed
 from budgetfrontier.tools.console import named_tokens
 from budgetfrontier.tools.console.access import Access
@@ -547,6 +548,35 @@ def test_a_console_without_tokens_takes_no_command(job: Path) -> None:
 
     status, text = asyncio.run(within())
     assert status == 403 and "--tokens" in text
+
+
+def test_a_command_that_the_crawl_ends_after_the_wait_for_it_has_its_end_under_its_address(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def steered(self: ConsoleJob, order: SteerOrder) -> AsyncIterator[SteerLine]:
+        yield SteerLine(error="retire by me is in progress", in_progress=True, number=1)
+
+    monkeypatch.setattr(ConsoleJob, "steer", steered)
+
+    async def act(caller: Caller) -> list[Any]:
+        async with caller.client.post(
+            f"{PREFIX}/jobs/job/pause", json={"reason": "x"}, headers=caller.headers
+        ) as answer:
+            found, place = [await answer.json()], answer.headers["Location"]
+        while len(found) < 3 or not found[-1]["ended"]:
+            async with caller.client.get(place, headers=caller.headers) as answer:
+                found.append(await answer.json())
+            if len(found) == 2:
+                mailbox = Mailbox(job / "frontier")
+                mailbox.post(Command("pause", {"reason": "night"}, "anna", "night"))
+                mailbox.close()
+            await asyncio.sleep(0.05)
+        return found
+
+    with running_engine(job):
+        begun, waiting, *_, found = called(job, act)
+    assert begun["ended"] is waiting["ended"] is False and waiting["error"] == "retire by me is in progress"
+    assert (found["ended"], found["error"], found["id"]) == (True, None, entries(job)[-1].id)
 
 
 def test_a_command_that_takes_long_is_found_under_its_address(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
