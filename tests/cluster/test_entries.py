@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from budgetfrontier.cluster.log import entries
+from budgetfrontier.cluster.log import entries, state
 from budgetfrontier.cluster.log.entries import (
     Body,
     Changed,
@@ -24,7 +24,9 @@ from budgetfrontier.cluster.log.entries import (
     Steered,
     Told,
 )
-from budgetfrontier.cluster.quotas.quota_slices import Amounts, Want
+from budgetfrontier.cluster.log.state import KnownCommands, LogPlace, QuotaState
+from budgetfrontier.cluster.quotas.quota_grants import QuotaGrants
+from budgetfrontier.cluster.quotas.quota_slices import Amounts, Slice, Want
 from budgetfrontier.core.model import CrawlUri, Directive
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.storage import keys
@@ -46,6 +48,22 @@ BODIES: tuple[Body, ...] = (
     Given(b"command", ORDER, {1: {"id": 2}}, [0, 1]),
     *(Told(1, (5, 6), message) for message in MESSAGES),
 )
+STATES = (
+    LogPlace("test", 1, 2, 3, 4, "log"),
+    QuotaState(
+        Slice((True, False), Amounts(1, 2), Amounts(3, 4), Want(Amounts(5, 6), Amounts(7, 8)), True),
+        QuotaGrants(
+            Amounts(1, 0),
+            {1: Amounts(2, 0)},
+            Amounts(3, 0),
+            {2: Want(Amounts(4, 0), Amounts(5, 0))},
+            {3: None},
+            {4: None},
+        ),
+    ),
+    KnownCommands({b"a": 1}, {b"b": None}, {b"c": 2}, b"d", [Steered(b"e", ORDER)]),
+)
+"""The rows beside the tables of a frontier, which are of the schema, too."""
 VERSIONS = (2, 4, 1)
 """Those of entries, of the tables whose rows they have, and of the changes of rows."""
 BYTES = [
@@ -77,6 +95,19 @@ ROWS = (
     "ce221cc1ea9192019204920708"
 )
 
+STATE_ROWS = [
+    "97ceae6a0bdda47465737401020304a36c6f67",
+    (
+        "93ce303f07d585a76c696d6974656492c3c2a76772616e746564920102a46c617374920304a477616e7492920506920708a8"
+        "726563616c6c6564c386a6746f74616c73920100a76772616e7465648101920200a36f7574920300a577616e747381029292"
+        "0400920500a8726563616c6c65648103c0a9756e636f756e7465648104c0"
+    ),
+    (
+        "96ce49cf03e181c401610181c40162c081c4016302c40164919306c4016595a672657469726581a57175657565a6612e7465"
+        "7374a26d65a3776879a46c696e65"
+    ),
+]
+
 
 def rows(folder: Path) -> bytes:
     """Changes of rows of all kinds: put, in a column, deleted, patched, of a table that was emptied."""
@@ -102,6 +133,7 @@ def test_an_encoding_is_that_of_its_version(tmp_path: Path) -> None:
     changes = Changes(rows(tmp_path / "frontier"), [(1, entries.encode_message(MESSAGES[2]))])
     [entry] = entries.encode_changes(changes, epoch=3, number=4, crawl="test")
     assert entry.hex() == ROWS
+    assert [state.encode(one).hex() for one in STATES] == STATE_ROWS
 
 
 def test_each_kind_of_entry_and_message_is_among_them() -> None:
