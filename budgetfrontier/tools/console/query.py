@@ -42,6 +42,16 @@ class NotNow(Exception):
     """A request that the present state does not allow; the message says why."""
 
 
+def selected(name: str, match: str) -> Selection:
+    """Return the selection by the pattern in a value of a request; "": all queues. Raises BadRequest if it is none."""
+    selection = Selection(match=match or None)
+    try:
+        selection.test()
+    except SettingsError as error:
+        raise BadRequest(f"{name}: {error}") from None
+    return selection
+
+
 class Query:
     """The values of a request by name. Each method raises BadRequest for a value that is out of its bounds."""
 
@@ -80,12 +90,7 @@ class Query:
 
     def match(self, name: str) -> str:
         """Return a pattern of queues; "" for all."""
-        match = self.text(name)
-        try:
-            Selection(match=match or None).test()
-        except SettingsError as error:
-            raise BadRequest(f"{name}: {error}") from None
-        return match
+        return selected(name, self.text(name)).match or ""
 
     def number(self, name: str, default: int, *, most: int, least: int = 0) -> int:
         """Return a whole number."""

@@ -12,7 +12,7 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState
 from budgetfrontier.reports.explanation import Outlook
 from budgetfrontier.reports.lease_rows import lease_rows
-from budgetfrontier.reports.operators import NoSuchQueue, Selection
+from budgetfrontier.reports.operators import NoSuchQueue
 from budgetfrontier.reports.seed_fates import SeedStatus
 from budgetfrontier.reports.status_tables import CHOICES, Statuses, status_named
 from budgetfrontier.reports.trap_list import Suspect
@@ -35,7 +35,7 @@ from budgetfrontier.tools.console.pages import queues as queues_page
 from budgetfrontier.tools.console.pages import retired as retired_page
 from budgetfrontier.tools.console.pages import seeds as seeds_page
 from budgetfrontier.tools.console.pages import traps as traps_page
-from budgetfrontier.tools.console.query import BadRequest, NotThere, Query
+from budgetfrontier.tools.console.query import BadRequest, NotThere, Query, selected
 from budgetfrontier.tools.console.rendering import as_sentence
 from budgetfrontier.tools.console.scan_process import ANSWERING
 
@@ -387,7 +387,7 @@ def statuses(job: ConsoleJob, p: StatusesParameters) -> StatusesItem:
             found.classes, found.queues, found.rows[: p.limit], found.kinds[: p.limit], found.unreported,
             as_of=scanned.when,
         )  # fmt: skip
-    selection = Selection(match=p.match or None)
+    selection = selected("match", p.match)
     found = job.look(lambda operator: operator.statuses(selection, status=status, limit=p.limit))
     return StatusesItem(found.classes, found.queues, found.rows, found.kinds, found.unreported)
 

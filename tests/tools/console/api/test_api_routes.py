@@ -205,6 +205,7 @@ def test_pages_of_queues_have_the_filters_of_the_console(job: Path) -> None:
         ("/jobs/job/leases?queue=cappd.test", 404, "did you mean capped.test"),
         ("/jobs/job/dead-letters?queue=cappd.test", 404, "did you mean capped.test"),
         ("/jobs/job/statuses?status=6xx", 400, "6xx is no class that is counted"),
+        ("/jobs/job/statuses?match=regex:[", 400, 'match: "regex:[" is not a regular expression'),
         ("/jobs/job/audit?outcome=true", 400, "give its `id`, too"),
         ("/jobs/job/audit?outcome=true&id=99", 404, "no entry 99"),
         ("/jobs/job/compare/jobb", 404, "did you mean job"),
