@@ -133,7 +133,7 @@ class Finisher:
         if state is IN_PROCESS and after is READY:  # copies `Rotation.move`
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1
-            rotation.ring.back.append(queue_id)
+            rotation.ring.append(queue_id)
             queue.state = READY
         elif state is IN_PROCESS and after is SNOOZED:
             rotation.snooze(queue, now + tables.longest_delay)

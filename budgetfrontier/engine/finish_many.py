@@ -183,14 +183,36 @@ class BatchFinisher:
                 hooks.finished(lease, item.outcome)
 
     def end_successes(self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float) -> None:
-        """End leases as successes without a reason, with no details that change where they go. Raises PolicyError.
+        """End leases as successes without a reason, with no details that change where they go. Raises PolicyError."""
+        plain, place = self._kernel.turns.plain, 0
+        if plain is None or not self._tables.ends_plainly:
+            self._end_successes(leases, timed, late, now)
+            return
+        while (place := plain.end(leases, timed, place, late, now)) < len(leases):
+            one = slice(place, place + 1)
+            self._end_successes(leases[one], None if timed is None else timed[one], late, now)
+            place += 1
+
+    def end(self, lease: Lease, ending: Finish | None, now: float) -> None:
+        """End one lease that is out. Raises PolicyError."""
+        plain = self._kernel.turns.plain
+        if plain is not None and self._tables.ends_plainly and (ending is None or _kind(ending) != _OTHER):
+            timed = None if ending is None else [ending]
+            if plain.end([lease], timed, 0, [], now):
+                return
+        self._finisher.finish(lease, ending, now)
+
+    def _end_successes(
+        self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float
+    ) -> None:
+        """End such leases. Raises PolicyError.
 
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end
         take 30 % fewer instructions. Each copy names its rule; tests/engine/test_written_out.py compares them.
         """
         tables, counters, in_force = self._tables, self._tables.counters, self._tables.in_force
         queues, rotation, move = tables.queues, tables.rotation, self._kernel.turns.move
-        out_now, cached, read, join = tables.leases.out, queues.cache.get, queues.get, rotation.ring.back.append
+        out_now, cached, read, join = tables.leases.out, queues.cache.get, queues.get, rotation.ring.append
         pop, dirty, ended = out_now.pop, queues.dirty.add, list[bytes]()
         same_rest = in_force.same_rest if timed is None else None
         asked, rest, settings = same_rest is None, same_rest or 0.0, in_force.base

@@ -400,7 +400,7 @@ class Frontier:
             guard.refuse()
         try:
             guard.owner = INSIDE
-            self._finisher.finish(mine, ending, now)
+            self._batch_finisher.end(mine, ending, now)
             if not counters.queued or counters.state is not _RUNNING:
                 guard.settle()
             if self._hooks.on_finish:

@@ -41,9 +41,8 @@ class LeaseByQueue:
                 if not turns:
                     self._turns.cut_short = True
                     return
-                queue_id = rotation.ring.popleft()
-                rotation.ring.appendleft(queue_id)
-                if self._serve(leased, self._tables.queues.get(queue_id), per_queue, ttl, now, limit):
+                queue = self._tables.queues.get(rotation.ring.front())
+                if self._serve(leased, queue, per_queue, ttl, now, limit):
                     queues -= 1
                 else:
                     turns -= 1
@@ -144,7 +143,7 @@ class LeaseByQueue:
             return False  # it is damaged
         head = restore_pending(*found, queue.queue)
         settings = self._tables.in_force.for_uri(head.url, queue.queue, head.source)
-        if not self._turns.stopped_before_lease(queue, head, settings, now, popped=False):
+        if not self._turns.stopped_before_lease(queue, head, settings, now):
             return False
         self._count_turn()
         return True
@@ -156,10 +155,10 @@ class LeaseByQueue:
 
     def _take(self, queue: QueueRecord, ttl: float, now: float) -> Lease | None:
         pending, leases = self._tables.pending, self._tables.leases
-        run = pending.runs.get(queue.id) or pending.read(queue.id)
-        if not run:
+        record = pending.next(queue.id)
+        if record is None:
             return None
-        key, value = run.pop(), run.pop()
+        key, value = record
         uri = restore_pending(key, value, queue.queue)
         if uri.source:
             self._tables.note_label()
@@ -169,7 +168,7 @@ class LeaseByQueue:
         leases.next_id += 1
         leases.out[lease.id] = lease
         leases.next_expiry = min(leases.next_expiry, expires)
-        pending.taken.add(key)
+        pending.hand_out(queue.id, key)
         queue.out += 1
         queue.reserved += cost
         return lease

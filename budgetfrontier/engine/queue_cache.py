@@ -8,12 +8,11 @@ from math import inf
 from typing import Any
 
 from budgetfrontier.core.model import QueueRecord
-from budgetfrontier.engine.live_queue import LiveQueue, decode_live
+from budgetfrontier.engine.live_queue import LiveQueue, decode_live, encode_live
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.queue_states import READY
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
-from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import Counters
 from budgetfrontier.storage.uri_values import LONGEST_SHOWN, shorten
@@ -131,12 +130,6 @@ class QueueCache:
         queue = decode_live(value)
         if queue.id != queue_id or not 0 <= queue.wake_time < inf:  # moving another queue could repeat forever
             raise Damage(f"the record of queue {queue_id} is that of {queue.id}, or wakes at {queue.wake_time}")
-        queue.wake_time, queue.block = queue.wake_time or 0, queue.block or 0  # not 0.0, which is stored in nine bytes
-        queue.delayed, queue.rest = queue.delayed or 0, queue.rest or 0
-        queue.paced_until, queue.served = queue.paced_until or 0, queue.served or 0
-        queue.failed_at, queue.backoff = queue.failed_at or 0, queue.backoff or 0
-        queue.overloaded_until, queue.busy_until = queue.overloaded_until or 0, queue.busy_until or 0
-        queue.closed_until = queue.closed_until or 0
         return queue
 
     def committed(self) -> None:
@@ -171,7 +164,7 @@ class QueueCache:
                 queue.row = row
             if queue.last_leased.startswith("http"):  # leased since it was last written
                 queue.last_leased = shorten(queue.last_leased, queue.queue)[:LONGEST_SHOWN]
-            yield key, encode(queue)
+            yield key, encode_live(queue)
 
     def trim(self) -> None:
         """Drop records until a quarter of the room is free; changed ones are written first.

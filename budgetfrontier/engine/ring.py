@@ -28,8 +28,7 @@ class Ring:
     """The ids of the READY queues in the order of their turns, each once. O(1) for every change, on average.
 
     Of the entries of one id, those marked as gone come first, and the valid one is the last, unless the queue joined at
-    the front. Code that takes from `ids` directly calls `skip` first if `gone` is not empty, and `refill` if `ids` is
-    empty; code that appends to `back` directly looks it up again after a commit.
+    the front.
     """
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
@@ -85,11 +84,16 @@ class Ring:
         if queue_id in self.gone:
             self._joined_first.add(queue_id)
 
-    def popleft(self) -> int:
-        """Remove and return the queue with the next turn; there must be one."""
+    def front(self) -> int:
+        """Return the queue with the next turn; there must be one."""
         self.skip()
         if not self.ids:
             self.refill()
+        return self.ids[0]
+
+    def popleft(self) -> int:
+        """Remove and return the queue with the next turn; there must be one."""
+        self.front()
         queue_id = self.ids.popleft()
         self._joined_first.discard(queue_id)
         return queue_id

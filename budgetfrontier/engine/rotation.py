@@ -15,6 +15,7 @@ from sortedcontainers import SortedDict
 
 from budgetfrontier.core.model import QueueRecord, QueueState
 from budgetfrontier.engine.group_table import AT_ONCE, GroupTable
+from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.rules import queued_totals, wake_times
@@ -36,6 +37,8 @@ from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import Counters
 
 NEVER = float("inf")
+new_ring: type[Ring] = Ring if kernel is None else kernel.Ring
+"""Makes the ring of READY queues of their ids."""
 
 
 class Rotation:
@@ -46,7 +49,7 @@ class Rotation:
         self._counters = counters
         self._queues = queues
         self._groups = groups
-        self.ring = Ring()
+        self.ring: Ring
         self.next_wake = NEVER
         """A lower bound of the wake times of the snoozed, and of groups that others wait for."""
         self.waiting: SortedDict[int, int] = SortedDict()
@@ -63,7 +66,7 @@ class Rotation:
     def _load(self) -> None:
         txn, db = self._env.txn, self._env.db
         cursor = txn.cursor(db[keys.ACTIVE])
-        self.ring = Ring(keys.u32.unpack(value)[0] for _, value in cursor.iternext() if value)
+        self.ring = new_ring(keys.u32.unpack(value)[0] for _, value in cursor.iternext() if value)
         cursor = txn.cursor(db[keys.INACTIVE])
         precedence = 0
         while cursor.set_range(keys.fifo.pack(precedence, 0)):

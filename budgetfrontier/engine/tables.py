@@ -47,7 +47,8 @@ class Tables:
 
     __slots__ = (
         *("counters", "queues", "groups", "rotation", "leases", "pending", "tallies", "busiest", "history", "in_force"),
-        *("guarded", "observed", "observes_uris", "reassigns", "longest_delay", "__dict__"),
+        *("guarded", "observed", "observes_uris", "reassigns", "longest_delay", "leases_plainly", "ends_plainly"),
+        "__dict__",
     )
     # What each URI looks up: CPython looks attributes up more slowly in a `__dict__` of more than 30.
 
@@ -89,6 +90,9 @@ class Tables:
         """Whether `Turns.stopped_before_lease` has to be asked before each lease."""
         self.observed = False
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
+        self.leases_plainly = self.ends_plainly = False
+        """Whether a turn, or the end of an attempt, depends on nothing but budgets, waits and concurrency, by the same
+        settings for every URI: then `PlainTurns` may do it."""
         self.attentive = False
         """Whether each call of `lease` looks at the number of active queues, or for the end of an epoch, or for queues
         that wait for crawl windows which have changed."""
@@ -134,6 +138,13 @@ class Tables:
         self.observes_uris = bool(self.tallies.kinds) or self.labelled or self.reassigns
         self.observes_uris |= self.in_force.needs_addresses or self.in_force.ranks_queues
         self.observed = self.in_force.observed or grouped or self.observes_uris
+        self._find_plain()
+
+    def _find_plain(self) -> None:
+        in_force = self.in_force
+        self.leases_plainly = self.urls is None and not self.guarded and in_force.trivial
+        self.leases_plainly &= in_force.base.min_interval <= 0
+        self.ends_plainly = self.urls is None and not self.observed and in_force.same_rest is not None
 
     def attend(self) -> None:
         """Find out whether each call of `lease` has to look at more than what is due."""
@@ -153,12 +164,14 @@ class Tables:
     def note_label(self) -> None:
         """Note that a URI with a label is leased: its end is counted for that."""
         self.labelled = self.observes_uris = self.observed = True
+        self._find_plain()
 
     def keep_urls(self, now: Callable[[], float]) -> None:
         """Keep the URLs of this frontier from now on: their canonical form is that of the settings in force."""
         canonical = policy_factory.canonicalization(self.in_force.frontier)
         self.urls = UrlTable(self.env, self.counters, self.queues, canonical, now)
         self.pending.urls = self.future.urls = self.urls
+        self._find_plain()
 
     def open_filter(self, frontier: FrontierSettings) -> None:
         """Read or begin the Bloom filter, if the frontier has one. Raises MissingExtra, CorruptFrontier."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from budgetfrontier.core.model import CrawlUri, Directive, Lease, QueueRecord, QueueState
 from budgetfrontier.core.vocabulary import QUOTA
 from budgetfrontier.engine.group_turns import GroupTurns
-from budgetfrontier.engine.pending import Run
+from budgetfrontier.engine.native import kernel
+from budgetfrontier.engine.plain_turns import PlainTurns
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.reassignment import Reassignment
 from budgetfrontier.engine.tables import Tables
@@ -47,11 +48,11 @@ class Turns:
         self._hours = Hours()
         self.groups = GroupTurns(tables, self._clip, self._awake)
         self.reassignment = Reassignment(tables, self.wait, self.arrived, self.deleted)
+        self.plain = None if kernel is None else PlainTurns(tables, self)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
         # Looked up once for all URIs of a `lease`; most calls may ask for one.
-        of_ring = ring, ring.ids, ring.ids.popleft, ring.gone
-        self._parts = tables.rotation, tables.counters, queues, leases, pending, *of_ring
-        of_tables = queues.cache.get, queues.dirty.add, leases.out, pending.runs.get, pending.taken.add
+        self._parts = tables.rotation, tables.counters, queues, leases, pending, ring
+        of_tables = queues.cache.get, queues.dirty.add, leases.out
         self._bound = *of_tables, LOW_COSTS.get, SCHEME_OF.get
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
@@ -170,54 +171,80 @@ class Turns:
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn, into an empty list.
 
-        Raises PolicyError if a policy fails before the first URI. The move that a turn ends with is written out for
-        speed (calls of `Rotation.move` would cost 15 to 20 % of a lease and its finish), as is `restore_pending` for a
-        plain URI, as most are (2 %). Each copy names its rule; tests/engine/test_written_out.py compares them.
+        Raises PolicyError if a policy fails before the first URI; after it, the next call meets that queue first, and
+        raises.
+        """
+        if self._tables.guarded and self.crawl_waits_until(now) > now:
+            return
+        try:
+            if self.plain is None or not self._tables.leases_plainly:
+                self._lease(leased, count, now + ttl, now, MAX_TURNS)
+            else:
+                self._lease_plainly(self.plain, leased, count, now + ttl, now)
+        except PolicyError:
+            if not leased:
+                raise
+
+    def _lease_plainly(self, plain: PlainTurns, leased: list[Lease], count: int, deadline: float, now: float) -> None:
+        """Let the kernel give each turn that is a plain one. Raises PolicyError."""
+        turns = MAX_TURNS
+        while True:
+            used_up = plain.lease(leased, count, deadline, now)
+            made = len(leased)
+            if made == count:
+                return
+            if not used_up:
+                turns = self._lease(leased, made + 1, deadline, now, turns)
+                if len(leased) == made:
+                    return
+            elif not self._tables.counters.inactive:
+                return
+            elif turns <= 0:
+                self.cut_short = True
+                return
+            else:
+                turns -= 1
+                self.activate_next(now)
+
+    def _lease(self, leased: list[Lease], count: int, deadline: float, now: float, turns: int) -> int:
+        """Hand out URIs until there are `count` in the list, in `turns` without a lease at the most; return those left.
+
+        The move that a turn ends with is written out for speed (calls of `Rotation.move` would cost 15 to 20 % of a
+        lease and its finish), as is `restore_pending` for a plain URI, as most are (2 %). Each copy names its rule;
+        tests/engine/test_written_out.py compares them. Raises PolicyError.
         """
         tables, is_spent = self._tables, must_retire
         in_force = tables.in_force
         trivial, settings, concurrency, limited, paced, one_by_one = in_force.of_lease
-        rotation, counters, queues, leases, pending, ring, ids, first_in_ring, gone = self._parts
-        cached, dirty, out_now, run_of, take, low_costs, scheme_of = self._bound
-        revision, first_id, when, deadline = counters.settings_revision, leases.next_id, int(now), now + ttl
-        turns = MAX_TURNS
-        in_ring = 0
+        rotation, counters, queues, leases, pending, ring = self._parts
+        cached, dirty, out_now, low_costs, scheme_of = self._bound
+        revision, first_id, when = counters.settings_revision, leases.next_id, int(now)
+        before, in_ring = len(leased), 0
         limited = limited or counters.own_budgets > 0  # else `must_retire` says no to every queue
         guarded = tables.guarded
-        if guarded and self.crawl_waits_until(now) > now:
-            return
         if tables.urls is not None:  # then queues may have limits and intervals of their own
             limited, paced, one_by_one, is_spent = True, True, False, self.is_spent
         if deadline < leases.next_expiry:
             leases.next_expiry = deadline
         try:
-            for lease_id in range(first_id, first_id + count):
+            for lease_id in range(first_id, first_id + count - before):
                 while True:  # until a queue has a URI to hand out
-                    next_id = first_in_ring
-                    if gone:
-                        ring.skip()
-                        next_id = ring.popleft
-                    if not ids:
-                        if ring.back is not ids and ring.refill():
-                            continue
+                    if not ring:
                         if guarded and counters.parked and self.groups.wake_due(now, MAX_GROUPS):
                             continue
                         if not counters.inactive:
-                            return
+                            return turns
                         if turns <= 0:
                             self.cut_short = True
-                            return
+                            return turns
                         turns -= 1
                         self.activate_next(now)
                         continue
-                    queue_id = next_id()
+                    queue_id = ring.front()
                     queue = cached(queue_id) or queues.get(queue_id)
                     dirty(queue_id)
-                    run: Run | None = run_of(queue_id) or pending.read(queue_id)
-                    if run:
-                        key, value = run.pop(), run.pop()
-                    else:  # all of it is out
-                        run, (key, value) = None, pending.head(queue_id) or _NOTHING
+                    record = pending.next(queue_id)
+                    key, value = record or pending.head(queue_id) or _NOTHING
                     name = queue.queue
                     try:
                         scheme = scheme_of(value[0])  # copies `restore_pending` for a plain URL
@@ -234,36 +261,32 @@ class Turns:
                         settings = in_force.effective.for_uri(uri.url, name, uri.source)
                         concurrency = settings.per_queue_concurrency
                     if queue.revision != revision:
-                        try:
-                            self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
-                        except PolicyError:
-                            self._give_back_turn(queue_id)
-                            raise
+                        self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
                     if limited and is_spent(queue, settings.reached):
-                        self._give_back_turn(queue_id)
                         rotation.move(queue, RETIRED)
                         turns -= 1
                         if turns <= 0:
                             self.cut_short |= bool(ring or counters.inactive)
-                            return
+                            return turns
                         continue
                     out = queue.out  # copies `may_lease` if none is out
                     if out and not may_lease(queue, concurrency, settings.reached):
-                        self._give_back_turn(queue_id)
                         rotation.move(queue, IN_PROCESS)
                         continue
-                    if guarded and self.stopped_before_lease(queue, uri, settings, now):
+                    if guarded and (
+                        self.moves(queue, uri, now) or self.stopped_before_lease(queue, uri, settings, now)
+                    ):
                         turns -= 1
                         if turns <= 0:
                             self.cut_short |= bool(ring or counters.inactive)
-                            return
+                            return turns
                         continue
                     break
-                if run is None:
+                if record is None:
                     raise _contradiction(queue)
                 cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
                 lease = out_now[lease_id] = Lease(lease_id, name, uri, cost, deadline, 1, 1, queue_id, key)
-                take(key)
+                pending.hand_out(queue_id, key)
                 if low_cost is None and value[:4] != FRESH:
                     attempts, deliveries = tries(value)
                     lease = Lease(lease_id, name, uri, cost, deadline, 1 + deliveries, 1 + attempts, queue_id, key)
@@ -272,28 +295,23 @@ class Turns:
                 queue.out = out + 1
                 queue.reserved += cost
                 queue.last_leased, queue.last_lease_time = uri.url, when
-                # Copies `Rotation.move` from the ring's front: into the ring's back, or to IN_PROCESS.
-                if one_by_one:  # then `may_lease` says no
-                    queue.state = IN_PROCESS
-                elif paced and self.rest_after_lease(queue, settings, now):
-                    ring.appendleft(queue_id)
+                if paced and self.rest_after_lease(queue, settings, now):
                     rotation.move(queue, SNOOZED)
                     in_ring += 1
+                    continue
+                ring.popleft()  # copies `Rotation.move`: into the ring's back, or to IN_PROCESS
+                if one_by_one:  # then `may_lease` says no
+                    queue.state = IN_PROCESS
                 elif concurrency > 1 and may_lease(queue, concurrency, settings.reached):
-                    ring.back.append(queue_id)
+                    ring.append(queue_id)
                     counters.ring_back = queue.position = counters.ring_back + 1
                     in_ring += 1
                 else:
                     queue.state = IN_PROCESS
-        except PolicyError:
-            if not leased:
-                raise  # else the next call meets that queue first, and raises
         finally:
-            made = len(leased)
-            counters.in_process += made - in_ring
-            leases.next_id = first_id + made
-            if made:
-                leases.calls.append((first_id, now))
+            leases.made(len(leased) - before, now)
+            counters.in_process += len(leased) - before - in_ring
+        return turns
 
     def crawl_waits_until(self, now: float) -> float:
         """Return until when nothing is leased, for the crawl has used its bandwidth, or all windows are closed.
@@ -306,30 +324,20 @@ class Turns:
             return busy_until
         return max(busy_until, min(self._hours.opens_at(windows, now) for windows in in_force.closes))
 
-    def stopped_before_lease(
-        self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings, now: float, *, popped: bool = True
-    ) -> bool:
-        """Return whether the turn of a queue ends without a lease: its URI moves, or crawl windows, a quota or its
-        group stop it.
+    def stopped_before_lease(self, queue: QueueRecord, uri: CrawlUri, settings: QueueSettings, now: float) -> bool:
+        """Return whether the turn of a queue ends without a lease: crawl windows, a quota or its group stop it.
 
-        It is asked last, and only if `Tables.guarded`: if the answer is no, the URI, which is the head, is leased. If
-        it is yes, the queue has been moved to where it belongs. `popped`: its id and its head were taken out, and go
-        back first; else the caller has asked `moves` before. Raises PolicyError.
+        It is asked last, after `moves`, and only if `Tables.guarded`: if the answer is no, the URI, which is the head,
+        is leased. If it is yes, the queue has been moved to where it belongs. Raises PolicyError.
         """
         tables = self._tables
-        if popped and tables.reassigns and self.moves(queue, uri, now, popped=True):
-            return True
         if settings.windows and (opens := self._hours.opens_at(settings.windows, now)) > now:
-            if popped:
-                self._give_back_turn(queue.id)
             self._rotation.set_waits(queue, wake_times.closed(queue, opens))
             self._rotation.move(queue, SNOOZED)
             return True
         if queue.group_revision != tables.counters.settings_revision:
             self.groups.choose(queue, uri)
         if tables.tallies.kinds and tables.tallies.reached(queue, uri, settings):
-            if popped:
-                self._give_back_turn(queue.id)
             if settings.force_retire:
                 self._rotation.move(queue, RETIRED)
             else:
@@ -337,8 +345,6 @@ class Turns:
             return True
         if not queue.group or not self.groups.stops(queue, uri, now):
             return False
-        if popped:
-            self._give_back_turn(queue.id)
         self.groups.stop(queue, now)
         return True
 
@@ -356,23 +362,13 @@ class Turns:
         tables.pending.delete(queue, key)
         self.deleted(queue)
 
-    def moves(self, queue: QueueRecord, uri: CrawlUri, now: float, *, popped: bool = False) -> bool:
-        """Return whether the head of a READY queue, `uri`, moves to another one, or waits for it. Raises PolicyError.
-
-        `popped` is as above.
-        """
+    def moves(self, queue: QueueRecord, uri: CrawlUri, now: float) -> bool:
+        """Return whether the head of a READY queue, `uri`, moves, or waits for another queue. Raises PolicyError."""
         if not self._tables.reassigns:
             return False
-        try:
-            move = self.reassignment.asked(queue, uri, now)
-        except PolicyError:
-            if popped:
-                self._give_back_turn(queue.id)
-            raise
+        move = self.reassignment.asked(queue, uri, now)
         if move is None:
             return False
-        if popped:
-            self._give_back_turn(queue.id)
         self.reassignment.carry_out(queue, uri, move, now)
         return True
 
@@ -432,11 +428,6 @@ class Turns:
         """Count completions as of now, if the queue may have reached its limit by that."""
         if queue.completed + len(self._tables.pending.removed) >= queue.max_completed:
             self._tables.pending.delete_removed()
-
-    def _give_back_turn(self, queue_id: int) -> None:
-        """Put a queue back to the ring's front, and its head into its place."""
-        self._rotation.ring.appendleft(queue_id)
-        self._tables.pending.forget(queue_id)
 
     def wake_due(self, now: float) -> None:
         """Move queues that waited for a group, then snoozed ones that are due, to the ring's back: some hundreds."""

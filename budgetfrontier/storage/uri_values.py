@@ -173,7 +173,8 @@ LOW_COSTS = {keys.rank.pack(NORMAL, PRIORITY_ZERO, cost, 0)[:-8]: cost for cost 
 """The cost of a URI without a rank of its own, by its key without the queue and the last eight bytes, its arrival.
 
 Higher costs are not here, nor URIs with a precedence: without these bytes, their keys are longer."""
-_NORMAL = keys.rank.pack(NORMAL, PRIORITY_ZERO, 0, 0)[:5]
+PLAIN_KIND = keys.rank.pack(NORMAL, PRIORITY_ZERO, 0, 0)[:5]
+"""The part of these keys before the cost."""
 _cost_of = keys.u32.unpack_from
 
 
@@ -182,7 +183,7 @@ def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
 
     Like `restore_uri`, in fewer steps for a plain URL without a rank of its own, as most are.
     """
-    if value >= PLAIN_FROM and key[4:9] == _NORMAL and len(key) == keys.pending.size:
+    if value >= PLAIN_FROM and key[4:9] == PLAIN_KIND and len(key) == keys.pending.size:
         return CrawlUri(f"{SCHEME_OF[value[0]]}{queue}{value[1:].decode('latin-1')}", cost=_cost_of(key, 9)[0])
     return restore_uri(key[4:], value, queue)
 

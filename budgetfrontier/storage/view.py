@@ -347,7 +347,7 @@ class View:
 
     def address_of(self, host: str) -> str | None:
         """Return the IP address of a host, None if none is known."""
-        value = self.txn.get(host.encode(), db=self.db[keys.HOSTS])
+        value = self.txn.get(host.encode(), db=self.db[keys.HOSTS]) if host else None
         return uris.own_address(host) if value is None else decode_host(value).address
 
     def first_url(self, key: str) -> str | None:

@@ -26,6 +26,7 @@ from tests.support import kernel
 def go_by_rules(frontier: Frontier) -> None:
     """Let a frontier do without what is written out for speed."""
     tables, turns = kernel(frontier).tables, kernel(frontier).turns
+    turns.plain = None
     vars(turns).update(lease=partial(lease, turns), arrived=partial(arrived, turns))
     vars(frontier._finisher).update(finish=partial(finish, frontier._finisher))
     vars(tables.rotation).update(snooze=partial(snooze, tables.rotation), wake_due=partial(wake_due, tables.rotation))
@@ -67,7 +68,7 @@ def lease(turns: Turns, leased: list[Lease], count: int, ttl: float, now: float)
             left -= 1
         elif not queue_states.may_lease(queue, settings.per_queue_concurrency, settings.reached):
             rotation.move(queue, IN_PROCESS)
-        elif tables.guarded and turns.stopped_before_lease(queue, uri, settings, now, popped=False):
+        elif tables.guarded and (turns.moves(queue, uri, now) or turns.stopped_before_lease(queue, uri, settings, now)):
             left -= 1
         else:
             attempts, deliveries = tries(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from budgetfrontier import Finish, Frontier, Lease, Outcome
 from budgetfrontier.core import protocol
 from budgetfrontier.engine.bulk_finish import end_leases
 from budgetfrontier.engine.finish import Finisher
+from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.remote import calls
 from budgetfrontier.server.frontier_calls import CALLS
@@ -39,13 +41,17 @@ def served(frontier: Frontier, lease: Lease, **said: Any) -> None:
 def endings(monkeypatch: pytest.MonkeyPatch) -> list[Finish | None]:
     """The endings that come to the engine, other than bare successes of `finish_many`."""
     found: list[Finish | None] = []
-    end = Finisher.finish
 
-    def spied(self: Finisher, lease: Lease, ending: Finish | None, now: float) -> None:
-        found.append(ending)
-        end(self, lease, ending, now)
+    def spied(end: Callable[..., None]) -> Callable[..., None]:
+        def spy(self: object, lease: Lease, ending: Finish | None, now: float) -> None:
+            if not found or found[-1] is not ending:  # else one has handed it to the other
+                found.append(ending)
+            end(self, lease, ending, now)
 
-    monkeypatch.setattr(Finisher, "finish", spied)
+        return spy
+
+    monkeypatch.setattr(Finisher, "finish", spied(Finisher.finish))
+    monkeypatch.setattr(BatchFinisher, "end", spied(BatchFinisher.end))
     return found
 
 

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from budgetfrontier.core.model import QueueRecord, QueueState
-from budgetfrontier.engine.live_queue import LiveQueue, decode_live, record_of, set_plainly
+from budgetfrontier.engine import native
+from budgetfrontier.engine.live_queue import _TIMES as times
+from budgetfrontier.engine.live_queue import (
+    LiveQueue,
+    StructQueue,
+    decode_live,
+    decode_struct,
+    encode_live,
+    record_of,
+    set_plainly,
+)
+from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import Counters, decode_queue
+
+needs_kernel = pytest.mark.skipif(native.kernel is None, reason=native.described())
 
 
 @pytest.fixture
@@ -27,19 +44,81 @@ def changed() -> QueueRecord:
 def test_every_field_comes_and_goes(changed: QueueRecord) -> None:
     queue = decode_live(encode(changed))
     assert record_of(queue) == changed
-    assert encode(queue) == encode(decode_queue(encode(changed)))
+    assert encode_live(queue) == encode(decode_queue(encode(changed)))
 
 
-def test_every_field_can_be_set_and_the_garbage_collector_knows_nothing_of_it(changed: QueueRecord) -> None:
+def test_every_field_can_be_set(changed: QueueRecord) -> None:
     queue = LiveQueue("a.test", 1)
+    assert record_of(queue) == QueueRecord("a.test", 1)
     for field in msgspec.structs.fields(QueueRecord):
         setattr(queue, field.name, getattr(changed, field.name))
-    assert record_of(queue) == changed
-    assert not gc.is_tracked(queue)
+    assert record_of(queue) == changed == record_of(copy.copy(queue))
+    assert (queue.succeeded, queue.average_cost) == (changed.succeeded, changed.average_cost)
+
+
+def test_the_garbage_collector_knows_nothing_of_queues_without_the_kernel() -> None:
+    assert not gc.is_tracked(StructQueue("a.test", 1))
+
+
+numbers = st.one_of(st.integers(-(1 << 62), 1 << 62), st.integers(-200, 70_000))
+values = {
+    str: st.one_of(st.text(st.characters(codec="utf-8"), max_size=40), st.text("a", min_size=250, max_size=300)),
+    int: numbers,
+    float: st.one_of(st.just(0), st.just(0.0), st.integers(0, 1 << 40), st.floats(allow_nan=False)),
+    bool: st.booleans(),
+    QueueState: st.sampled_from(QueueState),
+}
+short = {"id": 32, "group": 32, "precedence": 16, "position": 62, "row": 62, "parked": 62}
+fields = st.tuples(
+    *[
+        st.integers(0, (1 << short[name]) - 1) if name in short
+        else st.none() | values[type(first)] if name in ("interval", "own_budget")
+        else values[type(first)]
+        for name, first in msgspec.structs.asdict(
+            QueueRecord("", 0, **dict.fromkeys(times, 0.0), interval=0.0, own_budget=0)  # type: ignore[arg-type]
+        ).items()
+    ]
+)  # fmt: skip
+
+
+@needs_kernel
+@given(fields)
+def test_the_kernel_stores_the_same_bytes_and_reads_them(drawn: tuple[Any, ...]) -> None:
+    assert native.kernel is not None
+    stored = encode(StructQueue(*drawn))
+    assert encode_live(LiveQueue(*drawn)) == stored
+    read = native.kernel.LiveQueue.decode(stored)
+    assert encode_live(read) == encode(decode_struct(stored))
+    for end in range(0, len(stored), 7):
+        assert native.kernel.LiveQueue.decode(stored[:end]) is None
+    assert native.kernel.LiveQueue.decode(stored + b"\0") is None
+
+
+@needs_kernel
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", 1 << 32),
+        ("id", -1),
+        ("precedence", 1 << 16),
+        ("row", -1),
+        ("queued", 1 << 63),
+        ("queued", "1"),
+        ("state", "X"),
+    ],
+)
+def test_what_is_no_record_is_damage_with_the_kernel_too(field: str, value: Any) -> None:
+    record = dict(zip(QueueRecord.__struct_fields__, msgspec.structs.astuple(QueueRecord("a.test", 1)), strict=True))
+    with pytest.raises(Damage):
+        decode_live(encode(tuple((record | {field: value}).values())))
+
+
+def test_a_shorter_record_gets_the_defaults_of_the_fields_that_it_lacks() -> None:
+    assert record_of(decode_live(encode(("a.test", 1)))) == QueueRecord("a.test", 1)
 
 
 def test_queues_and_totals_are_set_by_the_code_of_object() -> None:
-    assert vars(LiveQueue)["__setattr__"] is vars(Counters)["__setattr__"] is object.__setattr__
+    assert vars(StructQueue)["__setattr__"] is vars(Counters)["__setattr__"] is object.__setattr__
 
 
 def test_a_class_whose_fields_object_cannot_set_keeps_its_own_code() -> None:

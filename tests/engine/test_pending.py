@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier import CrawlUri, Outcome
+from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Directive
-from budgetfrontier.engine import pending
+from budgetfrontier.engine import pending, read_ahead
 from budgetfrontier.errors import CorruptFrontier, FrontierClosed
 from tests.support import START, kernel, memory, one, pages, paths, record
 
@@ -149,14 +149,19 @@ def test_thousands_that_wait_for_their_deletion_are_not_walked_over_again_and_ag
     frontier.check()
 
 
+def in_memory(frontier: Frontier) -> list[tuple[bytes, bytes]]:
+    """All records that were read ahead: nothing public tells what is in memory."""
+    return [record for run in kernel(frontier).tables.pending.ahead.held().values() for record in run]
+
+
 def test_large_records_are_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     frontier = memory(hold_queues=False)
     frontier.schedule_many(CrawlUri(f"https://a.test/{n}", payload=bytes(200_000)) for n in range(40))
     frontier.finish_many(frontier.lease(1))
     for _ in range(10):
         frontier.finish(one(frontier))
-        held = sum(len(part) for run in kernel(frontier).tables.pending.runs.values() for part in run)
-        assert held <= 400_000  # nothing public tells what is in memory
+        held = sum(len(key) + len(value) for key, value in in_memory(frontier))
+        assert held <= 400_000
     frontier.check()
 
 
@@ -169,8 +174,8 @@ def test_large_records_that_were_not_kept_take_no_room_from_other_queues(monkeyp
         leases = frontier.lease(9)
         frontier.finish_many(leases)
     assert leases[-1].queue == "i.test"
-    held = kernel(frontier).tables.pending.runs  # nothing public tells what is in memory
-    assert [len(held[lease.queue_id]) // 2 for lease in leases] == [0] * 8 + [15]
+    held = kernel(frontier).tables.pending.ahead.held()  # nothing public tells what is in memory
+    assert [len(held[lease.queue_id]) for lease in leases] == [0] * 8 + [15]
 
 
 @pytest.mark.parametrize("room", [0, 5000])
@@ -184,9 +189,7 @@ def test_without_room_for_runs_uris_are_read_one_by_one(room: int, monkeypatch: 
         frontier.finish_many(leases)
         if turn % 4 == 0:
             frontier.commit()
-        held = sum(
-            len(value) + pending.OVERHEAD for run in kernel(frontier).tables.pending.runs.values() for value in run[::2]
-        )
+        held = sum(len(value) + read_ahead.OVERHEAD for _, value in in_memory(frontier))
         assert held <= room + 16 * 200 * 8
     frontier.check()
 
@@ -205,10 +208,9 @@ def test_what_comes_back_takes_no_more_room_than_runs_may_take(per_queue: int, m
         for host in range(hosts)
     )
     leases = frontier.lease(180)
-    table = kernel(frontier).tables.pending
     for lease in reversed(leases):
         frontier.finish(lease, Outcome.DEFERRED)
-        assert sum(len(part) for run in table.runs.values() for part in run) < 60_000
+        assert sum(len(key) + len(value) for key, value in in_memory(frontier)) < 60_000
     frontier.lease(0)
     assert sorted(lease.uri.url for lease in frontier.lease(180)) == sorted(lease.uri.url for lease in leases)
     frontier.check()
@@ -234,9 +236,11 @@ def test_nothing_of_a_queue_stays_in_memory_once_it_is_empty() -> None:
     frontier.schedule_many(pages("A", 2) + pages("B", 1) + pages("C", 1))
     frontier.finish_many(frontier.lease(3)[:2])
     frontier.finish(one(frontier))
-    table = kernel(frontier).tables.pending
-    assert {record.queue for record in map(kernel(frontier).tables.queues.look, table.runs)} == {"c.test"}
-    assert table.runs.keys() == table._read.keys()
+    ahead = kernel(frontier).tables.pending.ahead
+    assert {record.queue for record in map(kernel(frontier).tables.queues.look, ahead.held())} == {"c.test"}
+    ahead.forget_used_up()
+    ahead.forget(kernel(frontier).tables.queues.find("c.test").id)  # type: ignore[union-attr]
+    assert (len(ahead), ahead.size) == (0, 0)
     frontier.check()
 
 
@@ -249,8 +253,8 @@ def test_active_queues_share_the_room_for_runs(monkeypatch: pytest.MonkeyPatch) 
         assert paths(leases) == [str(20 * turn + n) for n in range(20)]
         frontier.finish_many(leases)
         frontier.commit()
-        parts = map(len, kernel(frontier).tables.pending.runs.values())  # nothing public tells what is in memory
-        assert max(parts) <= (2 * 4 if turn == 0 else 2 * 2)
+        runs = kernel(frontier).tables.pending.ahead.held().values()  # nothing public tells what is in memory
+        assert max(map(len, runs)) <= (4 if turn == 0 else 2)
     frontier.check()
 
 

@@ -10,8 +10,8 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import queue_cache
+from budgetfrontier.engine.live_queue import encode_live
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.encoding import encode
 from budgetfrontier.testing import crash
 from tests.support import START, kernel, memory, on_disk
 
@@ -180,4 +180,4 @@ def test_a_record_that_was_read_is_stored_as_it_was(tmp_path: Path) -> None:
         f.commit()
         queues, env = kernel(f).tables.queues, kernel(f).tables.env
         value = env.txn.get(keys.u32.pack(1), db=env.db[keys.QUEUES])
-        assert value is not None and encode(queues._read(1)) == bytes(value)
+        assert value is not None and encode_live(queues._read(1)) == bytes(value)

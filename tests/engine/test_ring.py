@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from budgetfrontier import Outcome
-from budgetfrontier.engine import ring
+from budgetfrontier.engine import native, ring
 from budgetfrontier.engine.ring import Ring
+from budgetfrontier.engine.rotation import new_ring
 from tests.support import kernel, memory, record, state
 
 NAMES = ("append", "appendleft", "popleft", "remove", "skip", "refill", "settle")
@@ -55,6 +56,48 @@ def test_the_ring_is_a_list_without_duplicates(
             assert told.popleft() == expected.pop(0)
         told.skip()
         assert not told.ids and not told.gone and not told.refill()
+
+
+@pytest.mark.skipif(native.kernel is None, reason=native.described())
+@given(st.integers(0, 9), steps)
+def test_the_ring_of_the_kernel_is_the_same_list(first: int, taken: list[tuple[str, int]]) -> None:
+    expected, ring_of_kernel = Ring(range(first)), new_ring(range(first))
+    for step, queue_id in taken:
+        if step == "popleft":
+            if expected:
+                assert ring_of_kernel.front() == expected.front()
+                assert ring_of_kernel.popleft() == expected.popleft()
+        elif step == "settle":
+            ring_of_kernel.settle()
+        elif step == "remove" and queue_id in list(expected):
+            expected.remove(queue_id)
+            ring_of_kernel.remove(queue_id)
+        elif step in ("append", "appendleft") and queue_id not in list(expected):
+            getattr(expected, step)(queue_id)
+            getattr(ring_of_kernel, step)(queue_id)
+        found = list(ring_of_kernel), len(ring_of_kernel), bool(ring_of_kernel)
+        assert found == (list(expected), len(expected), bool(expected))
+
+
+@pytest.mark.parametrize("make", [Ring, new_ring])
+def test_an_empty_ring_has_no_front(make: type[Ring]) -> None:
+    empty = make([1])
+    empty.remove(1)
+    for look in empty.front, empty.popleft, lambda: empty.remove(1):
+        with pytest.raises(LookupError):
+            look()
+    empty.appendleft(2)
+    assert list(empty) == [2]
+
+
+@pytest.mark.parametrize("make", [Ring, new_ring])
+def test_many_queues_may_leave_a_ring_and_come_back(make: type[Ring]) -> None:
+    full = make(range(10_000))
+    for queue_id in range(9_999, 0, -2):
+        full.remove(queue_id)
+    for queue_id in range(1, 5_000, 2):
+        full.append(queue_id)
+    assert list(full) == [*range(0, 10_000, 2), *range(1, 5_000, 2)]
 
 
 @pytest.fixture
@@ -156,6 +199,7 @@ class Counted(deque[Any]):
         return super().__iter__()
 
 
+@pytest.mark.skipif(native.kernel is not None, reason="the ring of the kernel cannot be watched")
 def test_a_finish_touches_as_much_of_a_long_ring_as_of_a_short_one() -> None:
     touched = []
     for hosts in 100, 2000:

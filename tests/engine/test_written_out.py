@@ -154,6 +154,9 @@ def a_finish(draw: random.Random, lease: Lease, number: int) -> Lease | Finish:
     )
 
 
+DIRECTIVES = Directive.NORMAL, Directive.NORMAL, Directive.HIGH, Directive.HIGHEST
+
+
 class Twins:
     """Two frontiers to which the same happens; the first goes by the rules, and ends its leases one by one."""
 
@@ -171,6 +174,8 @@ class Twins:
         self.number = 0
         self.adjusts = self.random.random() < 0.5
         """From the first adjustment on, all settings are looked up for each URI."""
+        self.plain = self.random.random() < 0.5
+        """All URIs are plain ones: the end of one with a label counts for it, and so do all ends after it."""
 
     def each(self, call: Any) -> Any:
         first, second = (call(frontier) for frontier in self.frontiers)
@@ -184,10 +189,10 @@ class Twins:
             found.append(
                 CrawlUri(
                     f"https://{draw.choice('abcd')}.test/{self.number}",
-                    cost=draw.choice((None, None, 0, 1, 3)),
-                    priority=draw.choice((0, 0, 0, 2)),
-                    source=draw.choice((None, None, None, "a label")),
-                    directive=draw.choice((Directive.NORMAL, Directive.NORMAL, Directive.HIGH, Directive.HIGHEST)),
+                    cost=draw.choice((None, None, 0, 1, 3, 2000)),
+                    priority=0 if self.plain else draw.choice((0, 0, 0, 2)),
+                    source=None if self.plain else draw.choice((None, None, None, "a label")),
+                    directive=Directive.NORMAL if self.plain else draw.choice(DIRECTIVES),
                 )
             )
         if draw.random() < 0.3:

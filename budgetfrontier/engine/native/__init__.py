@@ -1,4 +1,6 @@
-"""The compiled kernel of the engine, in Rust: it admits plain URLs by the batch. The Python engine does the same.
+"""The compiled kernel of the engine, in Rust: it admits plain URLs by the batch, and takes the plain turns of queues.
+
+The Python engine does the same.
 
 Where it was not built (no compiler of Rust, no wheel for the platform), everything runs in Python. The environment
 variable BUDGETFRONTIER_KERNEL=python switches it off.
@@ -32,6 +34,11 @@ kernel: Final = _LOADED[0]
 """The extension module; None where Python does its work."""
 NAME: Final = "Python" if kernel is None else "native"
 """Which of the two runs."""
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of the kernel, which PyO3 raises as no Exception."""
+    return type(error).__name__ == "PanicException"
 
 
 def described() -> str:

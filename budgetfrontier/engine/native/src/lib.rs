@@ -1,20 +1,30 @@
-//! Admission of plain URLs by the batch, for `budgetfrontier.engine.admission`.
+//! Admission of plain URLs by the batch, and plain turns of queues, for `budgetfrontier.engine`.
 //!
 //! The Python engine is the definition: each rule that is repeated here is named beside it, and
-//! `tests/engine/admission/test_kernel.py` compares every table that both write.
+//! `tests/engine/admission/test_kernel.py` and `tests/engine/test_written_out.py` compare every table that both write.
 
 #![forbid(unsafe_code)]
 
 mod batch;
 mod canonical;
 mod hashing;
+mod live_queue;
+mod msgpack;
+mod read_ahead;
 mod reader;
 mod records;
+mod ring;
+mod turns;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<live_queue::LiveQueue>()?;
+    module.add_class::<read_ahead::ReadAhead>()?;
+    module.add_function(wrap_pyfunction!(turns::delete_all, module)?)?;
+    module.add_class::<ring::Ring>()?;
+    module.add_class::<turns::Turns>()?;
     module.add_class::<reader::BatchReader>()?;
     module.add_class::<batch::PlainBatch>()
 }

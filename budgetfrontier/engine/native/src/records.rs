@@ -1,5 +1,7 @@
 //! Keys and values of pending records. `storage/keys.py` and `storage/uri_values.py` are the definition.
 
+use crate::msgpack::append_text;
+
 /// What a value begins with unless it is that of a plain URL: no attempts, no deliveries.
 const FRESH: [u8; 4] = [0; 4];
 /// Bytes of a key that its URI alone determines: directive, inverted priority, cost.
@@ -34,25 +36,6 @@ pub fn append_value(mark: Option<u8>, short: [&[u8]; 2], found: Option<(&[u8], &
             value.push(0x91);
             append_text(&short, value);
         }
-    }
-}
-
-/// Append a text as msgpack has it (https://github.com/msgpack/msgpack/blob/master/spec.md), given in parts.
-fn append_text(parts: &[&[u8]], value: &mut Vec<u8>) {
-    let length: usize = parts.iter().map(|part| part.len()).sum();
-    if length < 32 {
-        value.push(0xa0 | length as u8);
-    } else if let Ok(length) = u8::try_from(length) {
-        value.extend_from_slice(&[0xd9, length]);
-    } else if let Ok(length) = u16::try_from(length) {
-        value.push(0xda);
-        value.extend_from_slice(&length.to_be_bytes());
-    } else {
-        value.push(0xdb);
-        value.extend_from_slice(&u32::try_from(length).expect("a URL of 4 GiB").to_be_bytes());
-    }
-    for part in parts {
-        value.extend_from_slice(part);
     }
 }
 

@@ -1,0 +1,209 @@
+"""The compiled kernel takes the plain turns of queues, and leaves all others to Python."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetfrontier import CrawlUri, Finish, Frontier, Outcome
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import native
+from budgetfrontier.engine.read_ahead import ReadAhead, Record
+from budgetfrontier.errors import FrontierClosed, FrontierError
+from tests.support import START, kernel, memory, pages
+
+pytestmark = pytest.mark.skipif(native.kernel is None, reason=native.described())
+
+
+class Kernel:
+    """The kernel of a frontier, with the URIs that it has handed out and the leases that it has ended."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        plain = kernel(frontier).turns.plain
+        assert plain is not None
+        self._kernel = plain._kernel
+        self.handed_out = self.ended = 0
+        plain._kernel = self
+
+    def hand_out(self, leased: list[Any], *others: Any) -> Any:
+        before = len(leased)
+        result = self._kernel.hand_out(leased, *others)
+        self.handed_out += len(leased) - before
+        return result
+
+    def end(self, *arguments: Any) -> Any:
+        result = self._kernel.end(*arguments)
+        self.ended += result[1]
+        return result
+
+
+PLAIN: dict[str, dict[str, Any]] = {
+    "rotation": {"balance_replenish_amount": 3},
+    "polite": {"polite": True},
+    "several out": {"concurrency": 3, "balance_replenish_amount": 5},
+    "total budgets": {"queue_total_budget": 4},
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("call", ["finish", "finish_many", "details"])
+def test_it_hands_out_all_plain_uris_and_ends_their_leases(name: str, call: str) -> None:
+    clock = ManualClock(START)
+    with memory(clock, **PLAIN[name]) as frontier:
+        watched, done = Kernel(frontier), 0
+        frontier.schedule_many(pages("abcdefgh", 10))
+        for _ in range(400):
+            leases = frontier.lease(5)
+            done += len(leases)
+            if call == "finish_many":
+                assert frontier.finish_many(leases) == []
+            else:
+                for lease in leases:
+                    if call == "details":
+                        frontier.finish(lease, size=7, status=200, fetch_seconds=0.5)
+                    else:
+                        frontier.finish(lease)
+            if not leases:
+                clock.advance(1.0)
+        assert done == (40 if name == "total budgets" else 80)
+        assert (watched.handed_out, watched.ended) == (done, done)
+        frontier.check()
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "groups": {"groups": [{"name": "all", "match": "*", "max_in_flight": 3}]},
+    "quotas": {"quotas": {"host": {"urls": 50}}},
+    "intervals": {"politeness": {"min_interval": 0.5}},
+    "overrides": {"overrides": [{"match": "host:a.test", "set": {"queue_total_budget": 5}}]},
+    "windows": {"guards": {"windows": ["daily 00:00-24:00 UTC"]}},
+    "kept": {"keep_urls": True},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_it_leaves_turns_to_python_that_depend_on_more(name: str) -> None:
+    with memory(ManualClock(START), **OTHERS[name]) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(pages("ab", 3))
+        leases = frontier.lease(1) + frontier.lease(2)
+        assert len(leases) > 1
+        frontier.finish_many(leases)
+        assert watched.handed_out == 0
+        assert watched.ended == (len(leases) if name == "intervals" else 0)
+        frontier.check()
+
+
+def test_it_leaves_uris_to_python_that_are_not_plain() -> None:
+    with memory(concurrency=9, hold_queues=False) as frontier:
+        watched = Kernel(frontier)
+        odd = [CrawlUri("https://a.test/2", via="https://a.test/1"), CrawlUri("https://a.test/3", priority=1)]
+        odd += [CrawlUri("https://a.test/4", cost=5000), CrawlUri("https://a.test/5", queue="b.test")]
+        frontier.schedule_many(["https://a.test/1", *odd])
+        leases = frontier.lease(9)
+        assert (len(leases), watched.handed_out) == (5, 1)
+        frontier.finish(leases[0], Outcome.FAILURE)
+        frontier.finish_many([Finish(leases[1], status=404), *leases[2:]])
+        assert watched.ended == 3
+        frontier.check()
+
+
+@pytest.mark.parametrize("call", ["hand_out", "end", "delete_all"])
+def test_a_panic_closes_the_frontier_and_says_how_to_do_without_the_kernel(call: str) -> None:
+    class PanicException(BaseException):
+        """As PyO3 raises it."""
+
+    with memory() as frontier:
+        frontier.schedule_many(pages("a", 3))
+        lease, *_ = frontier.lease(1)
+        turns: Any = mock.Mock(**{f"{call}.side_effect": PanicException("overflow")})
+        if call == "delete_all":
+            broken: Any = mock.patch.object(native.kernel, call, turns.delete_all)
+        else:
+            broken = mock.patch.object(kernel(frontier).turns.plain, "_kernel", turns)
+        with broken, pytest.raises(FrontierError, match=r"overflow.*BUDGETFRONTIER_KERNEL=python"):
+            frontier.lease(1) if call == "hand_out" else frontier.finish(lease)
+            frontier.commit()
+        with pytest.raises(FrontierClosed):
+            frontier.lease(1)
+
+
+# -- reading ahead
+
+
+class Cursor:
+    """As that of a table of records."""
+
+    def __init__(self, records: dict[bytes, bytes]) -> None:
+        self.records = sorted(records.items())
+        self.at = 0
+
+    def set_range(self, key: bytes) -> bool:
+        self.at = bisect_left(self.records, (key, b""))
+        return self.at < len(self.records)
+
+    def item(self) -> Record:
+        return self.records[self.at]
+
+    def iternext(self) -> Iterator[Record]:
+        yield from self.records[self.at :]
+
+
+def key(queue_id: int, number: int) -> bytes:
+    return queue_id.to_bytes(4) + bytes(15) + number.to_bytes(2)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["read", "read", "take", "take", "give back", "forget", "used up", "clear"]),
+        st.integers(1, 3),
+        st.integers(1, 3),
+        st.sampled_from([0, 500, 10_000]),
+    ),
+    max_size=30,
+)
+
+
+@given(steps, st.sampled_from([1, 30, 40_000]))
+def test_the_kernel_reads_ahead_as_python_does(story: list[tuple[str, int, int, int]], size: int) -> None:
+    assert native.kernel is not None
+    cursor = Cursor({key(queue, number): bytes(size) for queue in (1, 2, 4) for number in range(20)})
+    both: tuple[Any, Any] = ReadAhead(), native.kernel.ReadAhead()
+    taken: set[bytes] = set()
+    order: list[tuple[int, Record]] = []
+
+    def walk(start: bytes, prefix: bytes, length: int) -> tuple[list[Record], bytes]:
+        waiting = [r for r in cursor.records if r[0] >= start and r[0][:4] == prefix and r[0] not in taken][:length]
+        return waiting, waiting[-1][0] if waiting else prefix
+
+    for step, queue, share, room in story:
+        first = both[0].next(queue)
+        assert first == both[1].next(queue)
+        if step == "read" and first is None:
+            reads = [ahead.read(queue, cursor, taken, walk, share, room) for ahead in both]
+            assert reads[0] == reads[1]
+        elif step == "take" and first is not None:
+            taken.add(first[0])
+            order.append((queue, first))
+            for ahead in both:
+                ahead.take(queue)
+        elif step == "give back" and order:
+            queue, (back, value) = order.pop(room % len(order))
+            taken.discard(back)
+            read = both[0].read_upto(queue)
+            if read is not None and back <= read:
+                for ahead in both:
+                    ahead.give_back(queue, back, value, room)
+        elif step in ("forget", "used up", "clear"):
+            for ahead in both:
+                ahead.forget(
+                    queue
+                ) if step == "forget" else ahead.clear() if step == "clear" else ahead.forget_used_up()
+        assert both[0].held() == both[1].held()
+        assert (len(both[0]), both[0].size, both[0].sample(9)) == (len(both[1]), both[1].size, both[1].sample(9))
+        assert both[0].read_upto(queue) == both[1].read_upto(queue)
