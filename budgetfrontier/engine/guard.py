@@ -26,7 +26,6 @@ from budgetfrontier.core.model import Lease, RunEnd
 from budgetfrontier.engine import arguments, native
 from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.native import SWITCH, is_panic
 from budgetfrontier.engine.opening import Parts
 from budgetfrontier.errors import (
     FrontierBusy,
@@ -365,8 +364,6 @@ class Guard:
             panic = FrontierError(f"the native kernel failed: {error}. {native.SWITCH}=python does without it")
             panic.__cause__, error = error, panic
         path = self.tables.env.path
-        if is_panic(error):
-            self._abort(FrontierError(f"the native kernel failed: {error}. {SWITCH}=python does without it"))
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
             self.on_abort()
         self._note_failure(error)

@@ -43,6 +43,7 @@ _pack, _pack_size = keys.u32.pack, keys.u32.size
 
 _value = itemgetter(1)
 
+
 class PendingTable:
     """The pending URIs, by queue and in order. O(1) each, for any number of leases, unless others overtook it."""
 

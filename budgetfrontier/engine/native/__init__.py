@@ -36,11 +36,6 @@ NAME: Final = "Python" if kernel is None else "native"
 """Which of the two runs."""
 
 
-def is_panic(error: BaseException) -> bool:
-    """Return whether an error is a panic of the kernel, which PyO3 raises as no Exception."""
-    return type(error).__name__ == "PanicException"
-
-
 def described() -> str:
     """Return which of the two runs, and why it is not the native one.
 
