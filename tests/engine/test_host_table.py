@@ -98,3 +98,8 @@ def test_what_is_no_host_or_no_address_is_refused(
         with pytest.raises(error, match=message):
             f.internals.know_address(host, address)
         f.check()
+
+
+def test_a_queue_without_a_url_has_no_host_and_no_address() -> None:
+    with memory(queue_assignment_policy="ip") as f:
+        assert kernel(f).tables.env.view().address_of("") is None
