@@ -6,30 +6,29 @@ they are the definition, and do everything where the kernel is not there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from budgetfrontier.core.model import CrawlUri, Finish, Lease
+from budgetfrontier.core.model import CrawlUri, Finish, Lease, QueueRecord, QueueState
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, SCHEME_OF
-
-if TYPE_CHECKING:
-    from budgetfrontier.engine.turns import Turns
 
 _Limits = tuple[int, bool, int, int]
 
 
 class PlainTurns:
-    """The kernel with the tables that it changes; the totals are changed once for all that it does in a call."""
+    """The kernel with the tables that it changes; the totals are changed once for all that it does in a call.
 
-    def __init__(self, tables: Tables, turns: Turns) -> None:
+    `move(queue, state, now)` makes the moves that are no plain ones: `Turns.move`.
+    """
+
+    def __init__(self, tables: Tables, move: Callable[[QueueRecord, QueueState, float], None]) -> None:
         assert kernel is not None
         self._tables = tables
-        self._turns = turns
         self.counters = tables.counters
         self.set_wake = tables.rotation.set_wake
-        self.move = turns.move
+        self.move = move
         queues, pending = tables.queues, tables.pending
         self._kernel: Any = kernel.Turns(
             cache=queues.cache,
