@@ -307,7 +307,8 @@ def _dead_letters(limit: int | None, samples: Sequence[CrawlSample], *, raised: 
     if new < limit * (_LESS if raised else 1):
         return None
     took = say_duration(max(samples[-1].time - least.time, 1.0))
-    return _FoundCondition("warn", f"{counted(new, 'URI has', 'URIs have')} become dead letters within {took}.")
+    what = counted(new, "URI has become a dead letter", "URIs have become dead letters")
+    return _FoundCondition("warn", f"{what} within {took}.")
 
 
 def _queue_share(seen: Observed, limit: float | None, *, raised: bool) -> _FoundCondition | None:

@@ -198,21 +198,21 @@ def _queues(form: Form) -> dict[str, Any]:
 
 
 def _snooze(form: Form) -> dict[str, Any]:
-    return {**_queues(form), "until": until(form.get("for", ""))}
+    return {**_queues(form), "until": until(form.get("for", "").strip())}
 
 
-def until(text: str) -> float:
+def until(length: float | str) -> float:
     """Return the end of a duration from now on. Raises BadRequest."""
     try:
-        return time.time() + read_duration(text.strip())
+        return time.time() + read_duration(length)
     except ValueError as error:
         raise BadRequest(f"Snooze for how long? Give {DURATION.text}, not {error}.") from None
 
 
-def duration(name: str, text: str) -> float:
+def duration(name: str, length: float | str) -> float:
     """Return the seconds of a duration. Raises BadRequest."""
     try:
-        return read_duration(text)
+        return read_duration(length)
     except ValueError as error:
         raise BadRequest(f"{name}: expected {DURATION.text}, got {error}") from None
 

@@ -25,6 +25,8 @@ _Reason = Annotated[str, described("why, for the audit", min_length=1, max_lengt
 _Keys = Annotated[list[str], described("keys of queues, in the place of `match`", max_length=MOST)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+_Duration = _Seconds | str
+"""Seconds, or a text such as 2h."""
 _Ids = Annotated[list[_Number | str], msgspec.Meta(max_length=MOST)]
 _Letters = Annotated[_Ids | None, described("ids of dead letters, as `dead-letters` has them; null: all")]
 _Uris = Annotated[list[str], described("http and https URLs", min_length=1, max_length=MOST)]
@@ -49,14 +51,16 @@ class QueueBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
 class SnoozeBody(QueueBody, forbid_unknown_fields=True, kw_only=True):
     """The body of `snooze`: `for` or `until` says how long."""
 
-    for_: Annotated[str, described("such as 30m, 2h, 1d")] = msgspec.field(name="for", default="")
+    for_: Annotated[_Duration, described("seconds, or such as 30m, 2h, 1d")] = msgspec.field(name="for", default="")
     until: Annotated[_Seconds | None, described("a time in epoch seconds")] = None
 
 
 class SetQueueBody(QueueBody, forbid_unknown_fields=True, kw_only=True):
     """The body of `set-queue`, for frontiers with `keep_urls`."""
 
-    interval: Annotated[_Seconds | None, described("the least seconds between two leases")] = None
+    interval: Annotated[
+        _Duration | None, described("the least time between two leases, in seconds, or such as 30s")
+    ] = None
     max_completed: Annotated[_Number | None, described("retire it after so many URLs; 0: never")] = None
 
 
@@ -85,7 +89,9 @@ class DiscardBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
     """The body of `discard`: what entries of the audit have kept for undo is removed for good, each by a command."""
 
     ids: Annotated[_Ids | None, described("ids of entries that `removed` has; null: all")]
-    older_than: Annotated[str, described("with `ids` null: only of this age, such as 12h, 30d")] = ""
+    older_than: Annotated[
+        _Duration, described("with `ids` null: only of this age, in seconds, or such as 12h, 30d")
+    ] = ""
 
 
 class DeleteBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
@@ -213,7 +219,7 @@ def _selected(body: QueueBody) -> dict[str, Any]:
 
 def snooze(job: ConsoleJob, body: SnoozeBody) -> SubmittedCommand:
     """Block queues for a time. Raises BadRequest unless one end is given."""
-    if (body.until is None) is not bool(body.for_):
+    if (body.until is None) is (body.for_ == ""):
         raise BadRequest("snooze for how long? Give `for`, such as 2h, or `until`")
     end = forms.until(body.for_) if body.until is None else body.until
     return SubmittedCommand("snooze", _selected(body) | {"until": end}, body.reason)
@@ -221,7 +227,8 @@ def snooze(job: ConsoleJob, body: SnoozeBody) -> SubmittedCommand:
 
 def set_queue(job: ConsoleJob, body: SetQueueBody) -> SubmittedCommand:
     """Give queues an interval or a limit of their own."""
-    given = {"interval": body.interval, "max_completed": body.max_completed}
+    interval = None if body.interval is None else forms.duration("interval", body.interval)
+    given = {"interval": interval, "max_completed": body.max_completed}
     if not (changes := {name: value for name, value in given.items() if value is not None}):
         raise BadRequest("change what? Give `interval` or `max_completed`")
     return SubmittedCommand("set_queue", _selected(body) | changes, body.reason)

@@ -172,6 +172,18 @@ def test_an_answer_has_the_arguments_under_the_names_of_the_request(job: Path, n
     assert {one: args[one] for one in body.keys() - folded} == {one: body[one] for one in body.keys() - folded}
 
 
+@pytest.mark.parametrize("minute", ["1m", "60", 60, 60.0])
+def test_durations_of_commands_are_seconds_or_texts(job: Path, minute: float | str) -> None:
+    def args(name: str, **given: Any) -> dict[str, Any]:
+        (resource,) = (one for one in COMMANDS if one.name == name)
+        body = msgspec.convert({"match": "*", "reason": "x"} | given, resource.parameters)
+        return resource.answer(jobs_at(job)[0], body).args  # type: ignore[no-any-return]
+
+    assert args("set-queue", interval=minute)["interval"] == 60.0
+    before = time.time()
+    assert before + 60.0 <= args("snooze", **{"for": minute})["until"] <= time.time() + 60.0
+
+
 def test_what_is_kept_for_undo_is_listed_and_discarded(steered: Path) -> None:
     async def act(caller: Caller) -> list[Any]:
         async def removed(query: str = "") -> Any:
