@@ -220,6 +220,16 @@ def has_wildcards(pattern: str) -> bool:
     return "*" in pattern or "?" in pattern
 
 
+def has_brackets(match: str) -> bool:
+    """Return whether a pattern of queues or hosts has brackets, which stand for themselves, unlike in other globs.
+
+    >>> has_brackets("queue:w[12]*"), has_brackets("w[12]*"), has_brackets("regex:w[12]"), has_brackets("host:[::1]")
+    (True, True, False, False)
+    """
+    kind, colon, pattern = match.partition(":")
+    return "[" in match and (not colon or kind in ("queue", "host")) and not pattern.startswith("[")
+
+
 def selects(pattern: str, key: str) -> bool:
     """Return whether a glob of a deletion, which may have sets, `[ab]`, matches a queue key, in any spelling."""
     if key == pattern or fnmatchcase(key, pattern):

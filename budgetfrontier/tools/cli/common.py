@@ -393,10 +393,11 @@ def noting_interruption(args: argparse.Namespace) -> Iterator[None]:
 def no_match(args: argparse.Namespace) -> str:
     """Return the message for --state, --match and --group that select no queue."""
     from budgetfrontier.reports.format import clean
+    from budgetfrontier.settings.matching import has_brackets
 
     group = getattr(args, "group", None)
     chosen = (
-        args.match and clean(args.match),
+        args.match and f"{clean(args.match)}{' (brackets are no wildcards here)' * has_brackets(args.match)}",
         group and f"the group {clean(group)}",
         args.state and f"the state {' or '.join(args.state)}",
     )

@@ -22,6 +22,7 @@ def tell_queues(op: str, args: argparse.Namespace, details: dict[str, Any], effe
     """Print the changes by a command to a queue, or to those that it has selected."""
     from budgetfrontier.reports.audit_sentences import selected
     from budgetfrontier.reports.format import clean
+    from budgetfrontier.settings.matching import has_brackets
     from budgetfrontier.tools.cli.adjustments import named_keys
 
     if "states" not in effect:
@@ -29,7 +30,8 @@ def tell_queues(op: str, args: argparse.Namespace, details: dict[str, Any], effe
         return
     say(selected(op, details, effect, verb="would be" if args.dry_run else ""))
     if not effect["matched"]:
-        note(f"no queue is selected by {clean(details['match'])}; `budgetfrontier queues` lists them")
+        brackets = " (brackets are no wildcards here)" if has_brackets(details["match"]) else ""
+        note(f"no queue is selected by {clean(details['match'])}{brackets}; `budgetfrontier queues` lists them")
     if effect["changed"]:
         say(named_keys(effect["changed"], effect["queues"]))
 

@@ -84,8 +84,13 @@ def test_somebody_whom_the_audit_does_not_have_is_an_error(stopped: Path, cli: C
     ("arguments", "told"),
     [
         (["queues", "--match", "*nosuch"], "no queue matches *nosuch"),
+        (["queues", "--match", "queue:w[12]*"], "no queue matches queue:w[12]* (brackets are no wildcards here)"),
         (["queues", "--state", "READY"], "no queue matches the state READY"),
         (["export", "-", "--match", "*nosuch"], "no queue matches *nosuch"),
+        (
+            ["snooze", "--match", "w[12]*", "--for", "1h"],
+            "selected by queue:w[12]* (brackets are no wildcards here)",
+        ),
         (["delete", "--queue", "*nosuch"], "no queue matches *nosuch"),
         (["delete", "--queue", "x[yz]*", "--dry-run"], "no queue matches x[yz]*"),
         (["dead-letters", "--match", "*nosuch"], "no dead letter matches *nosuch"),

@@ -332,7 +332,7 @@ def schedule(job: ConsoleJob, body: ImportBody) -> SubmittedCommand:
         try:
             href = uris.parse(url)
         except InvalidUrl as error:
-            raise BadRequest(f"uris[{place}]: {url[:200]!r} is no http or https URL ({error})") from None
+            raise BadRequest(f"uris[{place}]: {url[:200]!r} cannot be crawled: {error}") from None
         uri = CrawlUri(url, force=body.force)
         found.append(lists.fields(lists.as_seed(uri, href) if body.seeds else uri))
     in_place = {"in_place": True} if body.force else {}

@@ -495,6 +495,7 @@ def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> N
         ("discard", {"ids": [1], "older_than": "1d", "reason": "x"}, 400, "discard what"),
         ("discard", {"ids": None, "older_than": "old", "reason": "x"}, 400, "older_than: expected a duration"),
         ("import", {"uris": ["gopher://x.test/"], "reason": "x"}, 400, "uris[0]"),
+        ("import", {"uris": [f"http://x.test/{'a' * 99999}"], "reason": "x"}, 400, "cannot be crawled: too-long"),
         ("terminate", {"reason": "x"}, 403, "needs a token with the role admin; that of alice has the role steer"),
         ("delete", {"queue": "*", "for_good": True, "reason": "x"}, 403, "role admin"),
     ],
