@@ -227,6 +227,10 @@ def _beside(fetched: int, spent: int, promise: AdjustmentPromise | None) -> tupl
         return f"fetched {fetched:,}", f"spent {spent:,}"
     of = "" if promise.is_of_all else f" for {counted(promise.queues, 'queue')}"
     most = "without a maximum" if promise.ceiling is None else f"up to {promise.ceiling:,} with URIs that come later"
-    fetches = f"of the {promise.uris:,} promised" if fetched <= promise.uris else f"and {promise.uris:,} were promised"
-    spend = f"of {promise.spend:,}" if spent <= promise.spend else f"and {promise.spend:,} was promised"
+    fetches = f"of the {promise.uris:,} promised" if fetched <= promise.uris else _where_promised(promise.uris)
+    spend = f"of {promise.spend:,}" if spent <= promise.spend else _where_promised(promise.spend)
     return f"fetched {fetched:,} {fetches}{of}", f"spent {spent:,} {spend} ({most})"
+
+
+def _where_promised(count: int) -> str:
+    return f"where {counted(count, 'was', 'were')} promised"

@@ -110,7 +110,7 @@ def test_more_than_was_promised_is_no_part_of_that(tmp_path: Path) -> None:
     with JobOperator(tmp_path, tmp_path / "frontier") as operator:
         (row,) = operator.audit().rows
         told = sentence(operator.outcomes([row])[row.id], row.entry.effect)
-    assert "fetched 9 and 2 were promised, spent 9 and 2 was promised (up to " in told
+    assert "fetched 9 where 2 were promised, spent 9 where 2 were promised (up to " in told
 
 
 def test_queues_that_an_adjustment_retires_are_no_others(tmp_path: Path) -> None:
