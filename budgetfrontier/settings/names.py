@@ -12,7 +12,7 @@ from budgetfrontier.core.spelling import LONGEST, did_you_mean, nearest
 from budgetfrontier.settings import synonyms
 from budgetfrontier.settings.field import Field, all_settings, fields
 from budgetfrontier.settings.problems import ValuePath
-from budgetfrontier.settings.schema import FrontierSettings, Seed
+from budgetfrontier.settings.schema import AlertSink, FrontierSettings, Seed
 from budgetfrontier.settings.values import brief
 
 OF_GROUPS = "group."
@@ -94,6 +94,8 @@ def unknown(name: str, known: Mapping[str, Any], path: ValuePath, root: type[msg
     target = synonyms.IN_PLACE.get(".".join(map(str, (*path, name)))) or synonyms.targets().get(folded, "")
     if (meant := _meant(target, homes)) is not None:
         return f'unknown key "{brief(name)}"; did you mean {_placed(meant, path)}?'
+    if path == ("alerts",) and name in AlertSink.__struct_fields__:
+        return f'"{name}" belongs to an entry of alerts.sinks'
     if name in homes and (elsewhere := [home for home in homes[name] if home]):
         return f'"{name}" belongs under {" or ".join(home + ":" for home in elsewhere)}'
     if name in homes or (name == "profile" and path):

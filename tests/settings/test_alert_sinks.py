@@ -37,6 +37,13 @@ def test_a_wrong_sink(sink: Any, problem: str) -> None:
     assert raised.value.problems[0].startswith(problem)
 
 
+@pytest.mark.parametrize("name", ["timeout", "webhook", "only"])
+def test_a_key_of_a_sink_beside_the_sinks_is_told_where_it_belongs(name: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_dict({"alerts": {name: "3s"}})
+    assert raised.value.problems == [f'alerts: "{name}" belongs to an entry of alerts.sinks']
+
+
 @pytest.mark.parametrize("named", [{"hook": "http://x.test/"}, {"chat": {"webhook": "http://x.test/"}, "b": {}}])
 @pytest.mark.parametrize("section", ["sinks", "groups"])
 def test_a_map_of_names_in_the_place_of_a_list_is_told(section: str, named: dict[str, Any]) -> None:
