@@ -104,6 +104,9 @@ class _Checker:
         self._check_future_and_dead()
         self._check_urls()
         self._check_filter()
+        for key, _ in self._items(keys.META):
+            if key not in meta.NAMES:
+                self._report(f"meta: no row is called {key.decode('ascii', 'backslashreplace')}")
         meta.read_assignments(self._txn, self._db[keys.META])
         meta.read_changes(self._txn, self._db[keys.META])
         self._check_rows_of_partition()

@@ -38,6 +38,7 @@ def remembered(queue: bytes, success: int, links: float = 0, new: float = 0) -> 
 
 DAMAGES: dict[str, tuple[Change, str]] = {
     "a sentinel": (lambda d: d.delete(keys.SEEN, keys.SENTINEL), "table seen: the sentinel is missing"),
+    "the name of a row of meta": (lambda d: d.put(keys.META, b"changer", b"\1"), "meta: no row is called changer"),
     "the count of a queue": (lambda d: d.change_queue("ready.test", queued=99), "its record says 99 queued"),
     "the id of a queue": (lambda d: d.change_queue("ready.test", id=999), "is not its key"),
     "the name of a queue": (lambda d: d.delete(keys.QUEUE_IDS, b"ready.test"), "queue_ids does not lead to it"),
