@@ -131,7 +131,7 @@ def _placed(name: str, path: ValuePath) -> str:
 def not_per_uri(name: str) -> str:
     """Return the message for a name that overrides and adjustments cannot set."""
     known = per_uri()
-    if name in fields(FrontierSettings):
+    if ALIASES.get(name, name) in fields(FrontierSettings):
         return f'"{name}" applies to the whole frontier and cannot be set here; these can: {", ".join(known)}'
     target = synonyms.IN_PLACE.get(f"frontier.{name}") or synonyms.targets().get(synonyms.folded(name[:LONGEST]), "")
     full = target.removeprefix("frontier.")

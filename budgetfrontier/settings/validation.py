@@ -39,7 +39,6 @@ from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
 from budgetfrontier.settings.matching import KINDS, match_text, parse_match, sheet_name_objection
 from budgetfrontier.settings.names import (
-    ALIASES,
     SHEET,
     SHEET_ORDER,
     WITHOUT_SHEET,
@@ -322,7 +321,7 @@ class Validator:
         known = per_uri()
         for key, value in data.items():
             here = (*path, str(key))
-            name = ALIASES.get(prefix + snake(key), prefix + snake(key))
+            name = field_name(prefix + str(key), known)
             field = known.get(name)
             if field is None and any(n.startswith(name + ".") for n in known):
                 added = self._overriding(value, here, name + ".")

@@ -202,6 +202,21 @@ def test_validate_override_reports_all_problems_at_once() -> None:
     assert retry == "retry: expected a mapping of settings, got 5"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("label", 'unknown setting "label"; did you mean "quotas.label"?'),
+        ("pause-on-finish", '"pause_on_finish" applies to the whole frontier and cannot be set here'),
+    ],
+)
+def test_a_setting_that_cannot_be_set_is_named_as_it_was_given(name: str, said: str) -> None:
+    """Both are other names, of a setting of seeds and of one of the whole frontier."""
+    with pytest.raises(SettingsError) as caught:
+        validate_override("*", {name: "x"})
+    [problem] = caught.value.problems
+    assert problem.startswith(said)
+
+
 def test_a_setting_given_twice_is_a_problem() -> None:
     with pytest.raises(SettingsError, match="a second time"):
         validate_override("*", {"politeness": {"min_delay": 1}, "politeness.min_delay": 2})
