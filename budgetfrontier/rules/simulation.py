@@ -17,6 +17,8 @@ FINISHED, UNTIL, FETCHES, MAX_TIME = "finished", "until", "fetches", "max_time"
 """The ends of a simulation, beside the other limits of a crawl: its finish, or the time and the fetches it is for."""
 DRAWS = 3
 """The number of simulations of a crawl, each with other draws, unless more or fewer are asked for."""
+MOST_DRAWS = 100
+"""The most simulations of a crawl that one request may be for: they follow each other."""
 MOST_FETCHES = 5_000_000
 """The fetches after which a simulation ends, unless it is asked for more."""
 MOST = 0.99

@@ -23,7 +23,7 @@ from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, Stee
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
 from tests.forked import begin_forked
 
-PLAIN: dict[str, Any] = {"until": "finish", "fetchers": None, "max_fetches": 1000, "seed": 0}
+PLAIN: dict[str, Any] = {"until": "finish", "fetchers": None, "max_fetches": 1000, "draws": 3, "seed": 0}
 NO_OWNERS: Any = None  # any look fails
 URL = f"kafka://nowhere/{CRAWL}"
 

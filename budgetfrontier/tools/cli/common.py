@@ -265,14 +265,16 @@ def wrong(expected: str, text: str) -> argparse.ArgumentTypeError:
     return argparse.ArgumentTypeError(f"expected {expected}, got {show(text)}")
 
 
-def whole(text: str, least: int | None = None) -> int:
-    """Parse an argument that is a whole number, of at least `least`."""
+def whole(text: str, least: int | None = None, most: int | None = None) -> int:
+    """Parse an argument that is a whole number, of at least `least` and at most `most`."""
     try:
         value = int(text)
     except ValueError:
         raise wrong("a whole number", text) from None
     if least is not None and value < least:
         raise argparse.ArgumentTypeError(f"{value} is less than {least}")
+    if most is not None and value > most:
+        raise argparse.ArgumentTypeError(f"{value} is more than {most}")
     return value
 
 

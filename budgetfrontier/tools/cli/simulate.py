@@ -62,8 +62,8 @@ def register(commands: Commands) -> None:
         help="end after so many fetches at the latest (default: 5,000,000)",
     )  # fmt: skip
     parser.add_argument(
-        "--draws", type=_positive, default=None, metavar="N",
-        help="simulate so often, one after the other, each time with other draws (default: 3)",
+        "--draws", type=_draws, default=None, metavar="N",
+        help="simulate so often, one after the other, each time with other draws (default: 3, at most 100)",
     )  # fmt: skip
     parser.add_argument("--seed", type=common.count, default=0, metavar="N", help="draw others (default: 0)")
     parser.add_argument(
@@ -142,6 +142,12 @@ def _until(text: str) -> float | None:
 
 def _positive(text: str) -> int:
     return common.whole(text, 1)
+
+
+def _draws(text: str) -> int:
+    from budgetfrontier.rules.simulation import MOST_DRAWS
+
+    return common.whole(text, 1, MOST_DRAWS)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.reports.operators import LetterId
-from budgetfrontier.rules.simulation import MOST_FETCHES
+from budgetfrontier.rules.simulation import DRAWS, MOST_DRAWS, MOST_FETCHES
 from budgetfrontier.settings.loader import parse_value
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.settings.overrides import validate_override
@@ -296,7 +296,14 @@ def adjustment(match: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def simulation(
-    match: str, settings: dict[str, Any], *, until: str, fetchers: int | None, max_fetches: int, seed: int
+    match: str,
+    settings: dict[str, Any],
+    *,
+    until: str,
+    fetchers: int | None,
+    max_fetches: int,
+    draws: int,
+    seed: int,
 ) -> SubmittedCommand:
     """Return the order of a simulation. Raises BadRequest for settings that cannot be changed."""
     if match != "*" and not settings:
@@ -304,12 +311,12 @@ def simulation(
     change = adjustment(match, settings) if settings else {}
     if until != FINISH:
         duration("until", until)
-    asked: dict[str, Any] = {"until": until, "fetchers": fetchers, "max_fetches": max_fetches, "seed": seed}
+    asked = {"until": until, "fetchers": fetchers, "max_fetches": max_fetches, "draws": draws, "seed": seed}
     return without_code(SubmittedCommand(SIMULATE, change | asked, ""))
 
 
 def _simulate(form: Form) -> dict[str, Any]:
-    query = Query({name: form.get(name, "") for name in ("fetchers", "max_fetches", "seed")})
+    query = Query({name: form.get(name, "") for name in ("fetchers", "max_fetches", "draws", "seed")})
     match, until = (form.get(name, "").strip() for name in ("match", "until"))
     return simulation(
         match or "*",
@@ -317,6 +324,7 @@ def _simulate(form: Form) -> dict[str, Any]:
         until=until or FINISH,
         fetchers=query.number("fetchers", 1, least=1, most=100_000) if form.get("fetchers") else None,
         max_fetches=query.number("max_fetches", MOST_FETCHES, least=1, most=MOST_FETCHES),
+        draws=query.number("draws", DRAWS, least=1, most=MOST_DRAWS),
         seed=query.number("seed", 0, most=(1 << 53) - 1),
     ).args
 
@@ -380,6 +388,6 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("replay", "drop"), ("which", "why", "id", "for_good")),
     "delete": ("glob", "pattern", "for_good"),
     "forget": ("urls", "match", "for_good"),
-    SIMULATE: ("match", "total", "replenish", "set", "until", "fetchers", "max_fetches", "seed"),
+    SIMULATE: ("match", "total", "replenish", "set", "until", "fetchers", "max_fetches", "draws", "seed"),
 }
 """The fields of each command besides those of all; commands that share a form share them."""

@@ -147,6 +147,7 @@ def _simulated(simulate: Callable[..., list[Simulated]], args: dict[str, Any]) -
         fetchers=args["fetchers"],
         most=args["max_fetches"],
         seed=args["seed"],
+        draws=args["draws"],
     )
     notes: list[str] = []
 

@@ -92,6 +92,8 @@ def test_how_far_it_is_and_how_long_it_will_take_is_said() -> None:
         (("--match", "host:a.test"), "--match is for --set"),
         (("--set", "cost_policy=wag", "--cost-policy", "unit"), "set twice"),
         (("--until", "soon"), "expected a duration"),
+        (("--draws", "101"), "101 is more than 100"),
+        (("--set", "label=x"), 'unknown setting "label"'),
     ],
 )
 def test_wrong_options_are_refused(stopped: Path, cli: Cli, options: tuple[str, ...], why: str) -> None:

@@ -741,7 +741,7 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
         await operator.sign_in()
         page = await operator.get("/simulate")
         form = {"op": "simulate", "match": "domain:capped.test", "total": "50", "set": "precedence=2"}
-        form |= {"max_fetches": "100"}
+        form |= {"max_fetches": "100", "draws": "2"}
         result = await operator.send(form)
         again = {"op": "adjust", "match": re.findall('name="match" value="(.*?)"', result)[0]}
         lines = re.findall('name="set" value="(.*?)"', result)
@@ -751,7 +751,7 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
 
     page, result, shown, other = visit(job, act, token=TOKEN)
     assert 'value="simulate"' in page
-    assert "nothing was changed" in result and "How sure it is" in result and "the 3 draws end after" in result
+    assert "nothing was changed" in result and "How sure it is" in result and "the 2 draws end after" in result
     row = 'URIs in retired queues</th><td class="n wrap">5</td><td class="n wrap">2</td>'
     assert row in result and re.search(r"max fetches\W+bdi\W+dt\W+dd\W+bdi\W100<", result)
     assert "Apply: adjust" in shown and "queue_total_budget=50 precedence=2" in shown
@@ -766,6 +766,7 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
         ({"until": "soon"}, "until: expected a duration"),
         ({"max_fetches": "0"}, "max_fetches is a whole number from 1"),
         ({"fetchers": "0"}, "fetchers is a whole number from 1"),
+        ({"draws": "101"}, "draws is a whole number from 1 to 100"),
         ({"step": "apply", "args": "{}"}, "changes nothing"),
         ({"set": "cost_policy=os:system"}, "module:name"),
     ],

@@ -10,7 +10,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, QueueState
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules.crawl_states import disk_sentence
-from budgetfrontier.rules.simulation import MOST_FETCHES
+from budgetfrontier.rules.simulation import DRAWS, MOST_DRAWS, MOST_FETCHES
 from budgetfrontier.settings.matching import queues_match, with_kind
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import described
@@ -139,6 +139,7 @@ class SimulateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     until: Annotated[str, described("the simulated time, such as 12h, or finish")] = "finish"
     fetchers: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
     max_fetches: Annotated[int, described("it ends after so many fetches", ge=1, le=MOST_FETCHES)] = MOST_FETCHES
+    draws: Annotated[int, described("simulations, one after the other", ge=1, le=MOST_DRAWS)] = DRAWS
     seed: Annotated[_Number, described("draw others")] = 0
 
 
@@ -309,8 +310,9 @@ def forget(job: ConsoleJob, body: ForgetBody) -> SubmittedCommand:
 def simulate(job: ConsoleJob, body: SimulateBody) -> SubmittedCommand:
     """Simulate how the crawl goes on. Raises BadRequest for settings that cannot be changed."""
     return forms.simulation(
-        body.match, body.set, until=body.until, fetchers=body.fetchers, max_fetches=body.max_fetches, seed=body.seed
-    )
+        body.match, body.set, until=body.until, fetchers=body.fetchers, max_fetches=body.max_fetches, draws=body.draws,
+        seed=body.seed,
+    )  # fmt: skip
 
 
 def _for_good(body: DeleteBody | DropBody | ForgetBody) -> dict[str, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.rules.simulation import MOST_FETCHES
+from budgetfrontier.rules.simulation import DRAWS, MOST_DRAWS, MOST_FETCHES
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
@@ -18,4 +18,6 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "why_not": as_sentence(job.why_no_simulation),
         "match": query.match("match"),
         "max_fetches": MOST_FETCHES,
+        "draws": DRAWS,
+        "most_draws": MOST_DRAWS,
     }

@@ -156,7 +156,7 @@ def test_each_command_is_carried_out(job: Path) -> None:
         ("import", {"uris": ["http://new.test/"], "seeds": True, "force": True}),
         ("forget", {"uris": ["http://dead.test/"], "for_good": True}),
         ("forget", {"match": "host:a.test", "pattern": "b"}),
-        ("simulate", {"until": "12h", "fetchers": 4, "max_fetches": 100, "seed": 7}),
+        ("simulate", {"until": "12h", "fetchers": 4, "max_fetches": 100, "draws": 2, "seed": 7}),
         ("simulate", {"set": {"queue_total_budget": 50}, "match": "host:a.test"}),
     ],
 )
@@ -366,7 +366,7 @@ def test_dry_runs_of_import_and_forget_tell_what_then_happens(job: Path) -> None
 
 def test_a_simulation_changes_nothing_and_its_result_is_asked_for(job: Path) -> None:
     async def act(caller: Caller) -> CommandResult:
-        body = {"set": {"queue_total_budget": 50}, "match": "domain:capped.test", "max_fetches": 100}
+        body = {"set": {"queue_total_budget": 50}, "match": "domain:capped.test", "max_fetches": 100, "draws": 2}
         found: CommandResult = await caller.give("simulate", body)
         return found
 
@@ -374,7 +374,8 @@ def test_a_simulation_changes_nothing_and_its_result_is_asked_for(job: Path) -> 
     assert found.dry_run and found.error is None and found.done == 1.0 and found.effect is not None
     assert found.effect["today"]["fetches"] + 3 == found.effect["proposed"]["fetches"]
     assert any("may be needed" in one for one in found.effect["notes"])
-    assert any("the 3 draws end after" in one for one in found.effect["doubts"])
+    assert found.args["draws"] == len(found.effect["today"]["draws"]) == len(found.effect["proposed"]["draws"]) == 2
+    assert any("the 2 draws end after" in one for one in found.effect["doubts"])
     assert [entry.command for entry in entries(job)] == ["retire"]
 
 
@@ -465,6 +466,8 @@ def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> N
         ("simulate", {"until": "long"}, 400, "until: expected a duration"),
         ("simulate", {"set": {"cost_policy": "os:system"}}, 400, "module:name"),
         ("simulate", {"max_fetches": 10**9}, 400, "max_fetches"),
+        ("simulate", {"draws": 0}, 400, "draws"),
+        ("simulate", {"draws": 101}, 400, "draws"),
         ("replay", {"ids": ["0/1"], "reason": "x"}, 400, "no id of a dead letter here"),
         ("retire", {"queue": "nowhere.test", "reason": "x"}, 409, "there is no queue"),
         ("undo", {"id": 77, "reason": "x"}, 409, "77"),
