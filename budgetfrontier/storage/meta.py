@@ -47,8 +47,8 @@ of operators that were sent to it."""
 
 IS_COPY = "is a copy of a partition, which its log alone may change: give the crawl with --cluster, and no job"
 NO_COPY = (
-    "is a frontier of its own, or a copy that `verify --repair` has changed, and no copy of a partition: move it away, "
-    "and the partition is rebuilt, or give another folder"
+    "is a frontier of its own, or a copy that `verify --repair` has changed, and no copy of a partition as its log has "
+    "it"
 )
 """The refusals of a copy of a partition where an ordinary frontier is expected, and the other way round."""
 

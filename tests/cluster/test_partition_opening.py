@@ -9,14 +9,17 @@ from time import sleep
 
 import pytest
 
-from budgetfrontier.cluster.log.state import place_in
+from budgetfrontier.cluster.log.state import FRONTIER, place_in
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
-from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
+from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
+from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError, SnapshotStore
 from budgetfrontier.cluster.workers import partition_opening
 from budgetfrontier.cluster.workers.partition_opening import Opener
 from budgetfrontier.errors import FrontierError, StorageFull
+from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, logged, until
 
 
 def opener(folder: Path, restore: partition_opening.Restore | None) -> Opener:
@@ -47,6 +50,28 @@ def test_a_damaged_copy_is_set_aside_and_the_partition_begins_anew(tmp_path: Pat
     assert partition.reading.position == 0
     partition.close()
     assert (tmp_path / "partition-0000" / "frontier.damaged-1" / "data.mdb").read_bytes().startswith(b"nonsense")
+
+
+@pytest.mark.parametrize("with_store", [True, False])
+def test_a_copy_that_was_repaired_is_set_aside_and_the_partition_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, with_store: bool
+) -> None:
+    folder = tmp_path / "partition-0000"
+    with closing(Owner(folder, Log())) as owner:
+        owner.schedule("https://a.test/")
+        owner.commit()
+    repair(folder / FRONTIER)
+    (tmp_path / "store").mkdir()
+    store = SnapshotStore((tmp_path / "store").as_uri(), timeout=10.0)
+    one = opener(tmp_path, Restorer(store, CRAWL, PARTITIONS) if with_store else None)
+    one.begin(0)
+    found = one.open(restored(one)) or one.open(restored(one))
+    assert found is not None and found.reading.position == 0
+    found.close()
+    with Reader(folder / "frontier.damaged-1") as reader:
+        assert reader.summary().queued == 1
+    [line] = logged(caplog, "budgetfrontier.cluster")
+    assert "cannot be used, is now frontier.damaged-1, and is rebuilt" in line and "`verify --repair`" in line
 
 
 def test_a_store_that_does_not_answer_is_asked_again_and_a_damaged_copy_is_restored(

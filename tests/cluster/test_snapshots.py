@@ -43,6 +43,7 @@ from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import opened_lmdb
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.cluster.log import CRAWL, PARTITIONS, Contents, Log, Owner, rows
 from tests.cluster.test_partition import random_log
 from tests.support import PATIENCE, until
@@ -218,6 +219,13 @@ def test_damaged_and_foreign_copies_are_kept(tmp_path: Path, settings: ClusterSe
     place = place_in(tmp_path / "another" / "frontier")
     assert place is not None and place.position == 2
     assert name_of(CRAWL, 0, 9) + ".damaged" in store(settings).names(f"{CRAWL}-0000")
+    repair(tmp_path / "another" / "frontier")
+    snapshot_archive.pack(tmp_path / "another" / "frontier", tmp_path / "repaired")
+    store(settings).put(name_of(CRAWL, 0, 11), tmp_path / "repaired")
+    Restorer(store(settings), CRAWL, PARTITIONS)(0, tmp_path / "third")  # it has no place: the one before is used
+    place = place_in(tmp_path / "third" / "frontier")
+    assert place is not None and place.position == 2
+    assert name_of(CRAWL, 0, 11) + ".damaged" in store(settings).names(f"{CRAWL}-0000")
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)

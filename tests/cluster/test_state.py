@@ -135,9 +135,9 @@ def test_commands_on_the_folder_of_a_copy_are_refused_whether_its_worker_runs_or
             owner.close()
 
 
-def test_a_copy_that_was_repaired_is_refused_with_what_to_do(folder: Path) -> None:
+def test_a_copy_that_was_repaired_is_no_copy_any_more(folder: Path) -> None:
     repair(folder / state.FRONTIER)
-    with pytest.raises(FrontierError, match=r"has changed, .*: move it away, and the partition is rebuilt"):
+    with pytest.raises(state.NotACopy, match="a copy that `verify --repair` has changed, and no copy of a partition"):
         PartitionCopy(folder, CRAWL, 0, PARTITIONS)
 
 

@@ -31,6 +31,7 @@ from budgetfrontier.errors import CorruptFrontier, NotOwner, SettingsError
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage.repair.repair_steps import repair
 from tests.bus.conformance import PARTITIONS, Transport
 from tests.cluster.log import CRAWL, Log, Owner
 from tests.cluster.memory_directory import MemoryDirectory
@@ -185,6 +186,20 @@ def test_a_copy_with_another_row_than_the_log_is_rebuilt_beside_the_others(
     assert [*(tmp_path / "one").glob("partition-*/frontier.*")] == [
         tmp_path / "one" / f"partition-{number:04}" / "frontier.damaged-1"
     ]
+
+
+def test_a_copy_that_was_repaired_is_rebuilt_beside_the_others(bus: KafkaBus, tmp_path: Path, crawl: str) -> None:
+    directory, number = MemoryDirectory(), 0
+    frontier = tmp_path / "one" / f"partition-{number:04}" / "frontier"
+    with running(bus, crawl, tmp_path / "one", directory) as one:
+        answer([one], number, protocol.SCHEDULE_MANY, Uris(["https://a.test/0"]))
+        until((frontier / "data.mdb").is_file)
+    repair(frontier)
+    with running(bus, crawl, tmp_path / "one", directory) as again:
+        until(lambda: len(again.worker.owned) == PARTITIONS)
+        [lease] = answer([again], number, protocol.LEASE, Wanted(1, 300.0))
+    assert again.error is None and lease.uri.url == "https://a.test/0"
+    assert frontier.with_name("frontier.damaged-1").is_dir()
 
 
 class FindsDamage:

@@ -24,6 +24,10 @@ COMMANDS: Final = 1000
 """Commands of operators that are remembered, of either kind, so that a repeated one is not applied again."""
 
 
+class NotACopy(FrontierError):
+    """The folder of a partition has a frontier without a place in a log, which may be a copy that was repaired."""
+
+
 class LogPlace(msgspec.Struct, array_like=True, frozen=True):
     """The log of a partition, and the offset from which a copy reads on."""
 
@@ -115,7 +119,7 @@ def decode(row: bytes, kind: type[_T]) -> _T:
 
 
 def place_in(frontier: Path) -> LogPlace | None:
-    """Return the place in the log of the copy of a partition; None if there is no copy. Raises CorruptFrontier."""
+    """Return the place in the log of the copy of a partition; None if there is no copy. Raises as `place_of`."""
     if not (frontier / "data.mdb").is_file():
         return None
     with Reader(frontier) as reader:
@@ -123,7 +127,7 @@ def place_in(frontier: Path) -> LogPlace | None:
 
 
 def place_of(row: bytes | None, frontier: Path) -> LogPlace:
-    """Return the place in the row of a folder. Raises FrontierError if it has none, and CorruptFrontier."""
+    """Return the place in the row of a folder. Raises NotACopy if it has none, and CorruptFrontier."""
     if row is None:
-        raise FrontierError(f"{frontier} {meta.NO_COPY}")
+        raise NotACopy(f"{frontier} {meta.NO_COPY}")
     return decode(row, LogPlace)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from budgetfrontier.cluster.log.state import FRONTIER, place_in
+from budgetfrontier.cluster.log.state import FRONTIER, NotACopy, place_in
 from budgetfrontier.cluster.snapshots import snapshot_archive, snapshot_process
 from budgetfrontier.cluster.snapshots.snapshot_process import CheckTask
 from budgetfrontier.cluster.snapshots.snapshot_store import (
@@ -90,7 +90,7 @@ class Restorer:
 
         Raises SnapshotError if there is no copy and the store does not answer, or has a snapshot of after the log's
         end, or if it is not known which snapshots count, SettingsError if one is of another crawl, or of another
-        number of partitions, CorruptFrontier if the copy is damaged, and BusError.
+        number of partitions, CorruptFrontier if the copy is damaged, NotACopy if it is none, and BusError.
         """
         clear_up(folder)
         local = place_in(folder / FRONTIER)
@@ -206,7 +206,10 @@ class Restorer:
             raise
 
     def _check(self, frontier: Path, snapshot: Snapshot) -> None:
-        found = place_in(frontier)
+        try:
+            found = place_in(frontier)
+        except NotACopy:
+            found = None
         if found is None or found.position != snapshot.position:
             raise DamagedSnapshot(f"it has not what its name says: {found!r:.200}")
         if found.of != (self._crawl, snapshot.partition, self._partitions):

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final
 
 from budgetfrontier.bus.interface import BusAway
-from budgetfrontier.cluster.log.state import FRONTIER
+from budgetfrontier.cluster.log.state import FRONTIER, NotACopy
 from budgetfrontier.cluster.partitions.partition_copy import PartitionCopy
 from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotError
 from budgetfrontier.errors import CorruptFrontier, FrontierError
@@ -32,7 +32,7 @@ log = logging.getLogger("budgetfrontier.cluster")
 
 
 class Opener:
-    """Opens the partitions of a worker. Damaged copies are set aside, and rebuilt."""
+    """Opens the partitions of a worker. Copies that are damaged, or were repaired, are set aside and rebuilt."""
 
     def __init__(
         self,
@@ -88,15 +88,15 @@ class Opener:
             yield number, end
 
     def open(self, number: int) -> PartitionCopy | None:
-        """Return a partition, opened as its copy is; None: the copy was damaged, and is among the `restored` later."""
+        """Return a partition, opened as its copy is; None: that was set aside, and is among the `restored` later."""
         try:
             return PartitionCopy(self.folder(number), self._crawl, number, self._partitions)
-        except CorruptFrontier as e:
+        except (CorruptFrontier, NotACopy) as e:
             self.set_aside(number, e)
             self.begin(number)
             return None
 
-    def set_aside(self, number: int, error: CorruptFrontier) -> None:
+    def set_aside(self, number: int, error: CorruptFrontier | NotACopy) -> None:
         """Set the copy of a partition aside. Raises the error if that has not helped so often before."""
         self._damaged[number] += 1
         if self._damaged[number] > MOST_DAMAGED:
@@ -112,7 +112,7 @@ class Opener:
                         self._restore(number, self.folder(number))
                     self._restored.put((number, self._log_end(number)))
                     break
-                except CorruptFrontier as e:
+                except (CorruptFrontier, NotACopy) as e:
                     self.set_aside(number, e)
                 except (SnapshotError, BusAway) as e:
                     what = "its snapshot" if isinstance(e, SnapshotError) else "its broker"
@@ -127,13 +127,17 @@ class Opener:
             self.waiting.pop(number, None)
 
 
-def set_aside(folder: Path, error: CorruptFrontier) -> None:
-    """Rename the damaged copy of a partition, so that it is rebuilt; `budgetfrontier verify --repair` may save it."""
+def set_aside(folder: Path, error: CorruptFrontier | NotACopy) -> None:
+    """Rename the copy of a partition that cannot be used, so that it is rebuilt.
+
+    `budgetfrontier verify --repair` may save a damaged one.
+    """
     frontier = folder / FRONTIER
     aside = name_for_damaged(frontier)
     frontier.rename(aside)
+    what = "is damaged" if isinstance(error, CorruptFrontier) else "cannot be used"
     log.error(
-        "%s is damaged, is now %s, and is rebuilt from a snapshot or the log: %s",
-        frontier, aside.name, in_a_line(error),
+        "%s %s, is now %s, and is rebuilt from a snapshot or the log: %s",
+        frontier, what, aside.name, in_a_line(error),
         extra={"event": "partition_damaged", "folder": str(aside)},
     )  # fmt: skip
