@@ -20,7 +20,7 @@ _BELOW = "    "
 _SHORT = 20
 """Values up to this length, such as times and states, are never cut."""
 
-_SENTENCES = frozenset(("what", "why", "outcome", "text", "kinds", "reason", "told"))
+_SENTENCES = frozenset(("what", "why", "outcome", "text", "kinds", "reason", "told", "error"))
 """Columns of sentences, which are wrapped and not cut."""
 _EXACT = frozenset(("id", "number", "pid", "code", "place", "port"))
 """Columns of numbers that name something."""

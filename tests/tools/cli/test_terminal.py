@@ -11,10 +11,13 @@ import sys
 import termios
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from budgetfrontier import Frontier, RunEnd
 from budgetfrontier.reports import kinds
+from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertState
+from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.tools.cli import completion as completions
 from budgetfrontier.tools.cli import main
 from tests.support import child_process
@@ -22,14 +25,23 @@ from tests.tools.cli.conftest import Cli
 
 LONG = "a-very-long-name-of-a-host.in-the-archive-of-the-news.example"
 
+ERROR = "[Errno 111] Connect call failed ('127.0.0.1', 8978)"
+
 
 @pytest.fixture
 def crowded(tmp_path: Path) -> Path:
-    """A job with a long queue key, long URLs, large numbers and an audit entry."""
+    """A job with a long queue key, long URLs, large numbers, an audit entry, and an alert that was not delivered."""
     with Frontier.open(tmp_path / "job" / "frontier") as frontier:
         frontier.schedule_many(f"https://{LONG}/calendar/{n}/of/many/pages?with={n}&a=query" for n in range(12_345))
         frontier.retire(LONG, reason="the calendar has no end, and nobody needs its pages", who="alice")
         frontier.close(end=RunEnd.ERROR, reason=f"OSError: [Errno 5] Input/output error: /data/{LONG}/pages.jsonl")
+    about = RaisedAlert(level="bad", text=f"The crawl is paused, and 12,345 URIs wait in {LONG}.", since=1e9)
+    sent = AlertDelivery(
+        id="1", sink=f"https://{LONG}/hook", condition=f"trap:{LONG}", raised=True, time=1e9, about=about, attempts=3,
+        error=ERROR,
+    )  # fmt: skip
+    state = AlertState(looked=1e9, raised={f"trap:{LONG}": about}, deliveries=[sent])
+    AlertFiles.of_job(tmp_path / "job").state.write_bytes(msgspec.json.encode(state))
     return tmp_path / "job"
 
 
@@ -80,6 +92,12 @@ PRINTED = [
     ["report"],
     *(["report", "--kind", kind] for kind in kinds.KINDS[1:]),
     ["runs"],
+    ["alerts"],
+    ["alerts", "--deliveries"],
+    ["removed"],
+    ["statuses"],
+    ["traps"],
+    ["queues", "--over-budget"],
     ["adjust", "--total-budget", "10", "--dry-run"],
     ["adjust", "--match", "regex:calendar", "--set", "politeness.min_delay=3s", "--dry-run"],
     ["adjust", "--queues", f"{LONG},nosuch", "--total-budget", "10", "--dry-run"],
@@ -108,6 +126,11 @@ def test_every_line_fits_the_terminal(crowded: Path, columns: int) -> None:
     # What may be longer is a command, to be copied: it is on a line of its own.
     lines = [line for line in lines if not (line.lstrip().startswith(("$ ", "`")) and "budgetfrontier " in line)]
     assert [line for line in lines if len(line) > columns] == []
+
+
+def test_the_error_of_a_delivery_is_told_whole(crowded: Path) -> None:
+    lines = on_terminal("alerts", crowded, "--deliveries", columns=80, NO_COLOR="1")
+    assert ERROR in " ".join(" ".join(lines[1:]).split())
 
 
 @pytest.mark.parametrize("columns", [80, 220])
