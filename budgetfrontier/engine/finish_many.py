@@ -27,7 +27,7 @@ finish may have more."""
 _TAKES = "finish_many takes leases, or Finish(lease, ...) for each"
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
-_DIRECTIVES, _HIGHEST = slice(DIRECTIVE, None, pending.size), int(Directive.HIGHEST)
+_HIGHEST = int(Directive.HIGHEST)
 _EMPTY = b""  # there is only one
 _SEQUENCES = (list, tuple)
 _ONLY_TEXT = {str}
@@ -312,9 +312,9 @@ class BatchFinisher:
 
     def _remove(self, ended: list[bytes], now: float) -> None:
         """Take the records of successes from their queues; seeds are noted first, for a look at a head deletes them."""
-        counters, early = self._counters, b"".join(ended)[_DIRECTIVES]
-        if early.count(NORMAL) != len(early):
-            prerequisites = early.count(_HIGHEST)
+        counters, directives = self._counters, [key[DIRECTIVE] for key in ended]
+        if directives.count(NORMAL) != len(directives):
+            prerequisites = directives.count(_HIGHEST)
             counters.prerequisites += prerequisites
             counters.prerequisites_succeeded += prerequisites
             if counters.seeds:

@@ -29,6 +29,12 @@ def whoami() -> str:
         return f"uid {os.getuid()}"
 
 
+def refuse_a_copy(reader: Reader) -> None:
+    """Raise FrontierError for a copy of a partition, to which nobody may give a command but its log."""
+    if reader.row(meta.PLACE) is not None:
+        raise FrontierError(f"{reader.path} {meta.IS_COPY}")
+
+
 def steer(
     path: str | Path,
     op: str,
@@ -57,8 +63,7 @@ def steer(
         except FrontierLocked:
             pass  # an engine has just started: it has a mailbox
     with Reader(path) as reader:
-        if reader.row(meta.PLACE) is not None:
-            raise FrontierError(f"{path} {meta.IS_COPY}")
+        refuse_a_copy(reader)
     mailbox = Mailbox(path)
     try:
         number = mailbox.post(command)

@@ -130,7 +130,9 @@ def test_commands_on_the_folder_of_a_copy_are_refused_whether_its_worker_runs_or
                 steer(tmp_path / "one" / state.FRONTIER, "pause", {})
             for command in (["import", "https://a.test/"], ["pause"]):
                 assert main([command[0], str(tmp_path / "one"), *command[1:]]) != 0
-                assert "give the crawl with --cluster" in " ".join(capsys.readouterr().err.split())
+                told = capsys.readouterr()
+                assert told.out == "" and "give the crawl with --cluster" in " ".join(told.err.split())
+                assert "not counted" not in told.err
             assert not [*(tmp_path / "one").rglob("*mailbox*")]
             owner.close()
 

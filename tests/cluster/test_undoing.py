@@ -9,7 +9,7 @@ import pytest
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.inspection import Undoing
 from budgetfrontier.cluster.operators.steering_plan import undoable
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.rules.undoing import NOTHING, NOTHING_KEPT
 
 
@@ -20,6 +20,9 @@ class Asked:
 
     def __init__(self, found: dict[int, Undoing], missing: set[int]) -> None:
         self._found, self.missing = found, missing
+
+    def without_owner(self, numbers: set[int]) -> str:
+        return f"partitions {numbers} have no owner"
 
     def ask(self, look: str, kind: Any, **named: Any) -> dict[int, Undoing]:
         return self._found
@@ -47,3 +50,9 @@ def test_a_refusal_says_what_keeps_the_undo_where_the_command_had_an_effect(noth
         undoable(cast("CrawlOwners", Asked({0: nothing, 1: undone}, set())), "undo", b"command", force=False)
     with pytest.raises(FrontierError, match=str(nothing.refusal)):
         undoable(cast("CrawlOwners", Asked({0: nothing, 1: nothing}, set())), "undo", b"command", force=False)
+
+
+@pytest.mark.parametrize("found", [Undoing(None, f"17, retire, {NOTHING}"), Undoing(None, is_known=False)])
+def test_a_partition_without_an_owner_may_be_the_one_that_a_command_has_changed(found: Undoing) -> None:
+    with pytest.raises(ConnectionLost, match=r"\{2\} have no owner: give it again once all answer"):
+        undoable(cast("CrawlOwners", Asked({0: found, 1: found}, {2})), "undo", b"command", force=False)

@@ -285,3 +285,14 @@ def test_a_batch_of_one_that_has_expired_is_returned() -> None:
         assert (f.summary().succeeded, f.summary().expired) == (0, 1)
         with pytest.raises(TypeError):
             f.finish_many([None])  # type: ignore[list-item]
+
+
+def test_a_uri_with_a_precedence_makes_no_prerequisite_of_others() -> None:
+    with memory(concurrency=40) as frontier:
+        frontier.schedule_many(
+            CrawlUri(f"https://a.test/{number}", precedence=2 if number % 5 == 0 else None) for number in range(30)
+        )
+        frontier.schedule(CrawlUri("https://a.test/robots.txt", directive=Directive.HIGHEST))
+        frontier.finish_many(frontier.lease(31))
+        found = frontier.summary()
+        assert (found.succeeded, found.prerequisites, found.prerequisites_succeeded) == (31, 1, 1)

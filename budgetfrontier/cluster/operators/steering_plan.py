@@ -15,7 +15,7 @@ from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs
 from budgetfrontier.reports.operators import AdjustmentRow
-from budgetfrontier.rules.undoing import ENDING, telling
+from budgetfrontier.rules.undoing import ENDING, says_nothing, telling
 from budgetfrontier.settings.matching import may_select_several
 
 _OF_CRAWL: Final = ("pause", "resume", "terminate")
@@ -125,6 +125,11 @@ def undoable(
         if not found:
             raise ConnectionLost(owners.without_owner(owners.missing))
         why = telling(one.refusal for one in found.values() if one.is_known)
+        if owners.missing and of is None and (not why or says_nothing(why)):
+            raise ConnectionLost(
+                f"no partition that answers has anything of it for `{op}`, and {owners.without_owner(owners.missing)}: "
+                "give it again once all answer"
+            )
         raise FrontierError(why or f"no partition that answers has it; `budgetfrontier audit {owners.job}` lists all")
     waiting = {partition for partition, one in found.items() if one.waits}
     everywhere = of is None and all(one.is_known or one.waits for one in found.values())

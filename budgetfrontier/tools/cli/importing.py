@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +20,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
+from budgetfrontier.engine.remote import refuse_a_copy
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.reports.format import clean, counted, without_password
 from budgetfrontier.reports.operators import refuse_if_terminated
@@ -141,8 +142,12 @@ def run(args: argparse.Namespace, cluster: ClusterOperator | None = None) -> int
         args.parser.error(
             f"{without_password(unknown)}: give http or https URLs, files and folders with URLs, or redis://HOST"
         )
-    with nullcontext(cluster) if cluster is not None else common.job_operator(args) as operator:
-        refuse_if_terminated(operator, "schedule")
+    if cluster is None:
+        with common.job_operator(args) as job:
+            refuse_a_copy(job.reader)
+            refuse_if_terminated(job, "schedule")
+    else:
+        refuse_if_terminated(cluster, "schedule")
     totals = ImportTotals()
     for number, source in enumerate(args.sources):
         result = SourceResult(without_password(source), Counts(entries=totals.counts.entries))
