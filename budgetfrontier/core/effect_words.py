@@ -50,6 +50,24 @@ def in_words(name: str) -> str:
     return _WORDS.get(name, name.replace("_", " "))
 
 
+def command_in_words(command: str) -> str:
+    """Return the name of a command as it is on the command line.
+
+    >>> command_in_words("set_queue")
+    'set-queue'
+    """
+    return command.replace("_", "-")
+
+
+def entry_in_words(name: object, command: str) -> str:
+    """Return an entry of the audit as refusals name it.
+
+    >>> entry_in_words(5, "set_queue")
+    '5, set-queue'
+    """
+    return f"{name}, {command_in_words(command)}"
+
+
 PACE = ("interval", "max_completed")
 """The names of what `set-queue` gives a queue."""
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.engine import audit
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.frontier import Frontier
@@ -125,7 +126,7 @@ def _apply_here(path: Path, number: int) -> AuditEntry | None:
 def describe_progress(begun: StartedCommand, progress: Progress) -> str:
     """Describe a command in progress and its effect so far."""
     done = ", ".join(f"{name} {count:,}" for name, count in progress.effect.items() if isinstance(count, int))
-    return f"{begun.op} by {begun.who} is in progress ({done})"
+    return f"{command_in_words(begun.op)} by {begun.who} is in progress ({done})"
 
 
 def _in_progress(number: int, begun: StartedCommand, progress: Progress) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words, paces_in_words
+from budgetfrontier.core.effect_words import PACE, command_in_words, in_words, pace_in_words, paces_in_words
 from budgetfrontier.core.units import format_size, format_time
 from budgetfrontier.reports.format import as_written, clean, counted, setting_in_words
 from budgetfrontier.storage.records import AuditEntry
@@ -20,7 +20,7 @@ def sentence(entry: AuditEntry) -> str:
     if entry.error and not entry.effect:
         return clean(f"Refused: {entry.error}")
     says = _SENTENCES.get(entry.command)
-    found = says(entry.args, entry.effect) if says else f"Applied {entry.command}."
+    found = says(entry.args, entry.effect) if says else f"Applied {command_in_words(entry.command)}."
     return clean(f"{found} It failed before its end: {entry.error}" if entry.error else found)
 
 
@@ -149,7 +149,7 @@ def _withdrawn(args: _Values, effect: _Values) -> str:
 
 
 def _discarded(args: _Values, effect: _Values) -> str:
-    size = f": {format_size(effect['bytes'])} of a {effect['command'].replace('_', '-')}" if "bytes" in effect else ""
+    size = f": {format_size(effect['bytes'])} of a {command_in_words(effect['command'])}" if "bytes" in effect else ""
     return f"Removed for good what entry {args['id']} had kept for undo{size}."
 
 
@@ -300,7 +300,7 @@ def _letters(verb: str, name: str) -> Callable[[_Values, _Values], str]:
 
 def _undone(args: _Values, effect: _Values) -> str:
     forced = ", although it has changed since" if args.get("force") else ""
-    what = f"Undid {effect.get('command', 'the command')} of entry {args['id']}{forced}"
+    what = f"Undid {command_in_words(effect.get('command', 'the command'))} of entry {args['id']}{forced}"
     return f"{what}: {undone(effect)}.{_promised(effect)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words, paces_in_words
+from budgetfrontier.core.effect_words import PACE, command_in_words, in_words, pace_in_words, paces_in_words
 from budgetfrontier.core.units import format_size, format_time
 from budgetfrontier.settings.quantities import in_words as in_words_of_settings
 from budgetfrontier.settings.quantities import with_unit
@@ -27,7 +27,7 @@ def as_told(name: str, value: object) -> str:
     if name in _TIMES and isinstance(value, int | float):
         return format_time(value) if value > 0 else "-"
     if name == "command":
-        return str(value).replace("_", "-")
+        return command_in_words(str(value))
     if isinstance(value, dict):
         return _told_parts(name, value)
     if isinstance(value, list):

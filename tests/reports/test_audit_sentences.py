@@ -10,6 +10,7 @@ import pytest
 
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.storage.records import AuditEntry
 from tests.support import memory, on_disk, pages, post, record
@@ -71,6 +72,17 @@ def test_each_command_has_its_sentence(tmp_path: Path) -> None:
     assert found == [wanted for _, _, wanted in GIVEN]
     assert not [text for text in found if SYNTAX.search(text) or len(text) > 400]
     assert {command for command, _, _ in GIVEN} == {*OPERATIONS, *STEPWISE}
+
+
+def test_the_undo_of_a_pace_names_the_command_as_the_command_line_does() -> None:
+    with memory(keep_urls=True) as f:
+        f.schedule_many(pages("A", 1))
+        f.internals.apply(Command("set_queue", {"match": "*", "interval": 90.0}, "bob", ""))
+        given = f.audit(limit=1)[0].id
+        f.undo(given)
+        assert sentence(f.audit(limit=1)[0]).startswith("Undid set-queue of entry ")
+        with pytest.raises(FrontierError, match=r"\d, set-queue, is undone already"):
+            f.undo(given)
 
 
 def test_what_a_dry_run_has_promised_is_told_beside_what_was_counted() -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
+from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.admission.admit import Admitter
@@ -70,7 +71,9 @@ def check(op: str, args: dict[str, Any]) -> None:
     """Raise for arguments that could not be applied."""
     if args.get("match") is None:
         if args.get("queue") is None:
-            raise FrontierError(f"{op} what? Give a queue, or the `match` that selects queues; '*' selects all")
+            raise FrontierError(
+                f"{command_in_words(op)} what? Give a queue, or the `match` that selects queues; '*' selects all"
+            )
         if args.get("states") is not None:
             raise FrontierError("a queue that is named is changed in any state: give `states` with `match`")
     elif args.get("queue") is not None:

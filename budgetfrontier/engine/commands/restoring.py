@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from budgetfrontier.core.converters import converter
+from budgetfrontier.core.effect_words import entry_in_words
 from budgetfrontier.core.model import Directive, QueueRecord
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.admission.admit import Admitter
@@ -51,8 +52,10 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
     if found is None:
         done = next((entry.effect[name] for name in ("deleted", "dropped", "forgotten") if name in entry.effect), 0)
         if not done:
-            raise FrontierError(f"{entry.id}, {command}, {NOTHING}")
-        raise FrontierError(f"{entry.id}, {command}, cannot be undone: it was for good: nothing was kept of it")
+            raise FrontierError(f"{entry_in_words(entry.id, command)}, {NOTHING}")
+        raise FrontierError(
+            f"{entry_in_words(entry.id, command)}, cannot be undone: it was for good: nothing was kept of it"
+        )
     return found
 
 

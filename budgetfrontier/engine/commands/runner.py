@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import deletion, operations
@@ -108,8 +109,8 @@ class Runner:
         self._end(
             job,
             now,
-            f"{job.begun.op} was set aside: {STARTS} processes in a row ended while they applied it{done}; "
-            "give it in smaller parts, and keep the audit for a bug report",
+            f"{command_in_words(job.begun.op)} was set aside: {STARTS} processes in a row ended while they applied it"
+            f"{done}; give it in smaller parts, and keep the audit for a bug report",
         )
 
     def must_wait(self, command: Command) -> bool:
@@ -121,7 +122,8 @@ class Runner:
         """Return the refusal of a command that has to wait, where it cannot."""
         assert self.job is not None
         begun = self.job.begun
-        return f"{begun.op} by {begun.who} is in progress; {command.op} was not applied: give it once that has ended"
+        what, other = command_in_words(begun.op), command_in_words(command.op)
+        return f"{what} by {begun.who} is in progress; {other} was not applied: give it once that has ended"
 
     def passed(self, number: int) -> bool:
         """Return whether a command was already applied ahead of its turn; if so, skip the turn."""

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from budgetfrontier.core.effect_words import entry_in_words
 from budgetfrontier.core.model import CrawlState, QueueRecord
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
 from budgetfrontier.engine.commands.adjustment import Edit, edited, plain
@@ -63,27 +64,29 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
         raise FrontierError(f"there is no audit entry {number}; `audit` lists them")
     command = command_of(entry.command, entry.effect)
     if entry.error and not entry.effect.get("kept") and not entry.effect.get("letters"):
-        raise FrontierError(f"{number}, {command}, was refused: it {NOTHING}")
+        raise FrontierError(f"{entry_in_words(number, command)}, was refused: it {NOTHING}")
     if entry.command == "discard":
         raise FrontierError(f"{number} is a discard: what it has removed is gone for good")
     if what == "discard" and entry.command not in DELETING and not kept(entry.effect):
-        raise FrontierError(f"{number}, {entry.command}, {NOTHING_KEPT}")
+        raise FrontierError(f"{entry_in_words(number, entry.command)}, {NOTHING_KEPT}")
     end = ended(view, number).get(number)
     if end is not None:
         if end.command == "discard" and what == "discard":
-            raise FrontierError(f"{number}, {command}, was discarded already, by {end.id}")
+            raise FrontierError(f"{entry_in_words(number, command)}, was discarded already, by {end.id}")
         if end.command == "discard":
-            raise FrontierError(f"{number}, {command}, cannot be undone: {end.id} has discarded what was kept of it")
+            raise FrontierError(
+                f"{entry_in_words(number, command)}, cannot be undone: {end.id} has discarded what was kept of it"
+            )
         rest = ""
         if "left" in end.effect and kept(end.effect) and not ended(view, end.id).get(end.id):
             rest = f"; `undo {end.id} --force` restores what that has left"
-        raise FrontierError(f"{number}, {command}, is undone already{rest}")
+        raise FrontierError(f"{entry_in_words(number, command)}, is undone already{rest}")
     return entry, command
 
 
 def cannot(entry: AuditEntry, command: str) -> FrontierError:
     """Return the error for a command that `undo` does not know."""
-    return FrontierError(f"{entry.id}, {command}, cannot be undone; the audit says what it has done")
+    return FrontierError(f"{entry_in_words(entry.id, command)}, cannot be undone; the audit says what it has done")
 
 
 def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: bool) -> Edit:
@@ -143,7 +146,7 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
     if queue is None:
         raise FrontierError(f"there is no queue {key_of(entry)!r} any more")
     if not has_changed(before, after, command):
-        raise FrontierError(f"{entry.id}, {command}, {NOTHING}")
+        raise FrontierError(f"{entry_in_words(entry.id, command)}, {NOTHING}")
     found = look_at_queue(queue)
     if not force and aspect(found, command) != aspect(after, command):
         changes = " and ".join(differences(found, after, command))
@@ -213,7 +216,9 @@ def _check_begun(view: View, entry: AuditEntry, command: str) -> None:
     begun = view.in_progress()
     if begun is not None and begun[0].op in ENDING and int(begun[0].args["id"]) == entry.id:
         what = "undone" if begun[0].op == "undo" else "discarded"
-        raise FrontierError(f"{entry.id}, {command}, is being {what}: that is in progress, and not done yet")
+        raise FrontierError(
+            f"{entry_in_words(entry.id, command)}, is being {what}: that is in progress, and not done yet"
+        )
 
 
 def preview(
@@ -227,7 +232,7 @@ def preview(
     entry, command = find(view, int(args["id"]), "undo")
     _check_begun(view, entry, command)
     why = f": {entry.reason}" if entry.reason else ""
-    effect: dict[str, Any] = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
+    effect: dict[str, Any] = {"undoes": f"{entry_in_words(entry.id, entry.command)} by {entry.who}{why}"}
     force = bool(args.get("force"))
     if command in ADJUSTING:
         change = check_adjusting(entry, view.adjustments(), force=force)

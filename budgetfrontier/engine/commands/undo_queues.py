@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.core.effect_words import PACE, in_words, pace_in_words
+from budgetfrontier.core.effect_words import PACE, entry_in_words, in_words, pace_in_words
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.core.units import format_time
 from budgetfrontier.engine.commands import queue_commands
@@ -36,9 +36,10 @@ def kept_by(entry: AuditEntry, command: str) -> Kept:
     if entry.command == "undo":
         raise FrontierError(f"{entry.id} has undone a command on many queues: give that again, and not an undo of this")
     if not entry.effect.get("changed"):
-        raise FrontierError(f"{entry.id}, {command}, {NOTHING}")
+        raise FrontierError(f"{entry_in_words(entry.id, command)}, {NOTHING}")
     raise FrontierError(
-        f"{entry.id}, {command}, cannot be undone: it was for good; give the opposite command with the same selection"
+        f"{entry_in_words(entry.id, command)}, cannot be undone: it was for good; give the opposite command "
+        "with the same selection"
     )
 
 

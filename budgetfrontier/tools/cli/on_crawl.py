@@ -38,11 +38,13 @@ def noting_continued(operator: CrawlOperator) -> Iterator[list[int | str]]:
 
 
 def _note_continued(rows: Iterable[AuditRow]) -> None:
+    from budgetfrontier.core.effect_words import entry_in_words
     from budgetfrontier.reports.audit_sentences import sentence
 
     for row in rows:
         back = f" `{row.inverse}` takes that back." if row.inverse else ""
-        note(f"first went on with {row.id}, {row.entry.command} by {row.entry.who}: {sentence(row.entry)}{back}")
+        which = entry_in_words(row.id, row.entry.command)
+        note(f"first went on with {which} by {row.entry.who}: {sentence(row.entry)}{back}")
 
 
 def _note_terminated(operator: CrawlOperator) -> None:

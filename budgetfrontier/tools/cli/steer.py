@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from budgetfrontier.core.effect_words import entry_in_words
 from budgetfrontier.core.vocabulary import CrawlState
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import common, effects, for_good, name_arguments, output
@@ -342,13 +343,14 @@ def _discard(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """Remove what a command has kept for its undo; with --dry-run, print how much that is."""
     if args.dry_run:
         effect = operator.dry_run("discard", {"id": args.entry})
-        say(f"would discard {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, has kept")
+        which = entry_in_words(args.entry, effect["command"])
+        say(f"would discard {effect['bytes']:,} bytes that {which}, has kept")
         note("dry run: nothing was changed")
         return OK
     applied, code = give(args, operator, "discard", {"id": args.entry})
     if applied.entry is not None:
         effect = applied.entry.effect
-        say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
+        say(f"discarded {effect['bytes']:,} bytes that {entry_in_words(args.entry, effect['command'])}, had kept")
     return code
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.host_allowlist import HostAllowlist
 from budgetfrontier.tools.console.forms import SubmittedCommand, role_for
@@ -52,7 +53,7 @@ def check_role(session: BrowserSession, asked: SubmittedCommand) -> None:
     if session.role < needed:
         whose = f"that of {session.who}" if session.who else "this one"
         raise NotAllowed(
-            f"{asked.op} needs a token with the role {needed.name.lower()}; {whose} has the role "
+            f"{command_in_words(asked.op)} needs a token with the role {needed.name.lower()}; {whose} has the role "
             f"{session.role.name.lower()}."
         )
 

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from budgetfrontier.core.effect_words import in_words
+from budgetfrontier.core.effect_words import command_in_words, in_words
 from budgetfrontier.core.units import format_duration, format_size, format_time
 from budgetfrontier.reports import charts, effect_text
 from budgetfrontier.reports.audit_sentences import sentence
@@ -66,6 +66,7 @@ def environment() -> Environment:
         "setting_in_words": setting_in_words,
         "sentence": sentence,
         "in_words": in_words,
+        "command": command_in_words,
         "changes": effect_text.changes,
         "others": effect_text.others,
         "data": data,

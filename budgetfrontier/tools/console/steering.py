@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from budgetfrontier.core.converters import converter
+from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.adjustment import is_foreseen, promise
 from budgetfrontier.engine.commands.undo_checks import FORCE
@@ -224,7 +225,7 @@ def context(task: Task, waits: str) -> dict[str, Any]:
     """Return the values of the page of a task."""
     return {
         "task": task,
-        "title": f"{task.asked.op}: {'dry run' if task.dry_run else 'result'}",
+        "title": f"{command_in_words(task.asked.op)}: {'dry run' if task.dry_run else 'result'}",
         "step": task.step,
         "asked": task.asked,
         "arguments": _asked(task),
