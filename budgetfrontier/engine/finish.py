@@ -55,7 +55,7 @@ class Finisher:
         queue.landed += 1
         if queue.group:
             self._turns.groups.landed(queue, rest, now)
-        if tables.reassigns and rest > 0.0:
+        if tables.reassigns:
             self._turns.reassignment.ended(queue, lease.uri, now)
         after = queue_states.after_landing(queue, settings, now)
         if after is not queue.state:

@@ -361,3 +361,14 @@ def test_only_the_newest_former_policies_are_kept(tmp_path: Path) -> None:
             f.schedule(f"http://a.test/{limit}")
             former = kernel(f).tables.former_assignments
     assert former == [{"hostname": {"limit": limit}} for limit in range(3, 11)]
+
+
+def test_a_download_that_is_over_without_a_delay_lets_the_interval_of_its_host_go_along() -> None:
+    paced = {"min_interval": 30, "min_delay": 0, "delay_factor": 0, "max_delay": 0}
+    with memory(ManualClock(START), queue_assignment_policy="ip", politeness=paced) as f:
+        f.schedule("https://a.test/1")
+        f.internals.know_address("a.test", "192.0.2.1")
+        f.landed(f.lease()[0])
+        queue = f.queue("192.0.2.1")
+        assert queue is not None and queue.wake_time == START + 30
+        f.check()
