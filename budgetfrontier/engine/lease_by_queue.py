@@ -31,51 +31,41 @@ class LeaseByQueue:
         The READY queues come first; then INACTIVE ones are activated. Raises PolicyError; URIs in `leased` are out.
         """
         rotation, counters = self._tables.rotation, self._tables.counters
-        first, turns, self._left = self._tables.leases.next_id, MAX_TURNS, MAX_TURNS
+        turns, self._left = MAX_TURNS, MAX_TURNS
         if self._turns.crawl_waits_until(now) > now:
             return
-        try:
-            for _ in range(len(rotation.ring)):
-                if queues <= 0 or len(leased) >= limit:
-                    return
-                if not turns:
-                    self._turns.cut_short = True
-                    return
-                queue = self._tables.queues.get(rotation.ring.front())
-                if self._serve(leased, queue, per_queue, ttl, now, limit):
-                    queues -= 1
-                else:
-                    turns -= 1
-            while queues > 0 and counters.inactive and len(leased) < limit:
-                if not turns:
-                    self._turns.cut_short = True
-                    return
+        for _ in range(len(rotation.ring)):
+            if queues <= 0 or len(leased) >= limit:
+                return
+            if not turns:
+                self._turns.cut_short = True
+                return
+            queue = self._tables.queues.get(rotation.ring.front())
+            if self._serve(leased, queue, per_queue, ttl, now, limit):
+                queues -= 1
+            else:
                 turns -= 1
-                queue = self._turns.activate_next(now)
-                if queue.state is READY and self._serve(leased, queue, per_queue, ttl, now, limit):
-                    queues -= 1
-        finally:
-            self._handed_out(first, now)
+        while queues > 0 and counters.inactive and len(leased) < limit:
+            if not turns:
+                self._turns.cut_short = True
+                return
+            turns -= 1
+            queue = self._turns.activate_next(now)
+            if queue.state is READY and self._serve(leased, queue, per_queue, ttl, now, limit):
+                queues -= 1
 
     def lease_from(
         self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float, limit: int
     ) -> None:
         """Hand out URIs of one queue, out of its turn: an INACTIVE one is activated. Raises PolicyError."""
-        first, self._left = self._tables.leases.next_id, MAX_TURNS
+        self._left = MAX_TURNS
         if self._turns.crawl_waits_until(now) > now:
             return
-        try:
-            if queue.state is INACTIVE:
-                settings, precedence = self._turns.settings.asked(queue, self._turns.settings.head_uri(queue))
-                self._turns.activate(queue, settings, precedence, now)
-            if queue.state is READY:
-                self._serve(leased, queue, per_queue, ttl, now, limit)
-        finally:
-            self._handed_out(first, now)
-
-    def _handed_out(self, first: int, now: float) -> None:
-        if self._tables.leases.next_id > first:
-            self._tables.leases.calls.append((first, now))
+        if queue.state is INACTIVE:
+            settings, precedence = self._turns.settings.asked(queue, self._turns.settings.head_uri(queue))
+            self._turns.activate(queue, settings, precedence, now)
+        if queue.state is READY:
+            self._serve(leased, queue, per_queue, ttl, now, limit)
 
     def _serve(
         self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float, limit: int
@@ -165,8 +155,8 @@ class LeaseByQueue:
         attempts, deliveries = tries(value)
         cost, expires = uri.cost or 0, now + ttl
         lease = Lease(leases.next_id, queue.queue, uri, cost, expires, deliveries + 1, attempts + 1, queue.id, key)
-        leases.next_id += 1
         leases.out[lease.id] = lease
+        leases.made(1, now)
         leases.next_expiry = min(leases.next_expiry, expires)
         pending.hand_out(queue.id, key)
         queue.out += 1

@@ -2,7 +2,7 @@
 
 The ring of READY queues is in memory; all other places are tables. `move` keeps a queue in exactly one place, and the
 totals right. Two moves are written out elsewhere, because a call of `move` each costs a lease and a finish 15 to 20 %:
-from the front of the ring to its back or to IN_PROCESS (`Turns.lease`), and from IN_PROCESS to the back of the ring
+from the front of the ring to its back or to IN_PROCESS (`Turns._lease`), and from IN_PROCESS to the back of the ring
 (`Finisher.finish`). Two more have a form of their own here, because with politeness each URI costs both: `snooze`, and
 that of `wake_due`. They save a sixth of a lease and its finish. tests/engine/test_written_out.py compares all of them.
 """
