@@ -30,22 +30,20 @@ class PlainTurns:
         self.set_wake = tables.rotation.set_wake
         self.move = move
         queues, pending = tables.queues, tables.pending
-        self._kernel: Any = kernel.Turns(
-            cache=queues.cache,
-            dirty=queues.dirty,
-            get=queues.get,
-            ahead=pending.ahead,
-            read=pending.read,
-            taken=pending.taken,
-            out=tables.leases.out,
-            ring=tables.rotation.ring,
-            charged=tables.busiest.charged,
-            lease=Lease,
-            uri=CrawlUri,
-            schemes=SCHEME_OF,
-            normal=PLAIN_KIND,
-            costs=len(LOW_COSTS),
-        )
+        parts = {
+            "cache": queues.cache,
+            "dirty": queues.dirty,
+            "get": queues.get,
+            "ahead": pending.ahead,
+            "read": pending.read,
+            "taken": pending.taken,
+            "out": tables.leases.out,
+            "ring": tables.rotation.ring,
+            "charged": tables.busiest.charged,
+            "lease": Lease,
+            "uri": CrawlUri,
+        }
+        self._kernel: Any = kernel.Turns(parts, schemes=SCHEME_OF, normal=PLAIN_KIND, costs=len(LOW_COSTS))
 
     @property
     def best_waiting(self) -> int:

@@ -87,8 +87,9 @@ struct Cost {
 }
 
 /// The tables that turns and ends of leases change: the parts of the engine own them.
-#[pyclass(module = "budgetfrontier.engine.native")]
-pub struct Turns {
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Parts {
     cache: Py<PyDict>,
     dirty: Py<PySet>,
     get: Py<PyAny>,
@@ -101,6 +102,12 @@ pub struct Turns {
     /// Makes a Lease, and a CrawlUri.
     lease: Py<PyAny>,
     uri: Py<PyAny>,
+}
+
+/// Takes turns of queues, and ends leases.
+#[pyclass(module = "budgetfrontier.engine.native")]
+pub struct Turns {
+    parts: Parts,
     /// By the first byte of a value; empty: it is no plain URL.
     schemes: Vec<String>,
     /// The part of a key before its cost, and costs from 0 on.
@@ -112,21 +119,10 @@ pub struct Turns {
 #[pymethods]
 impl Turns {
     #[new]
-    #[pyo3(signature = (*, cache, dirty, get, ahead, read, taken, out, ring, charged, lease, uri, schemes, normal, costs))]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (parts, *, schemes, normal, costs))]
     fn new(
         py: Python<'_>,
-        cache: Py<PyDict>,
-        dirty: Py<PySet>,
-        get: Py<PyAny>,
-        ahead: Py<ReadAhead>,
-        read: Py<PyAny>,
-        taken: Py<PySet>,
-        out: Py<PyDict>,
-        ring: Py<Ring>,
-        charged: Py<PyAny>,
-        lease: Py<PyAny>,
-        uri: Py<PyAny>,
+        parts: Parts,
         schemes: HashMap<u8, String>,
         normal: [u8; 5],
         costs: usize,
@@ -139,7 +135,7 @@ impl Turns {
         let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
         let schemes = (0..=u8::MAX).map(|mark| schemes.get(&mark).cloned().unwrap_or_default()).collect();
         let one = 1i64.into_pyobject(py)?.into_any().unbind();
-        Ok(Self { cache, dirty, get, ahead, read, taken, out, ring, charged, lease, uri, schemes, normal, costs, one })
+        Ok(Self { parts, schemes, normal, costs, one })
     }
 
     /// Hand out up to `count` URIs into a list, each queue in its turn, as long as a turn needs nothing else.
@@ -158,7 +154,7 @@ impl Turns {
         mut ring_back: i64,
     ) -> PyResult<(bool, i64, i64)> {
         let mut in_ring = 0;
-        let mut ring = self.ring.bind(py).borrow_mut();
+        let mut ring = self.parts.ring.bind(py).borrow_mut();
         for lease_id in first_id..first_id + count as u64 {
             let Some(id) = ring.first() else { return Ok((true, ring_back, in_ring)) };
             let queue_id = id.into_pyobject(py)?;
@@ -173,16 +169,16 @@ impl Turns {
                     break;
                 }
             }
-            let in_memory = self.ahead.borrow(py).first(py, id);
+            let in_memory = self.parts.ahead.borrow(py).first(py, id);
             let record = match in_memory {
                 Some(record) => Some(record),
-                None => self.read.bind(py).call1((&queue_id,))?.extract::<Option<Record>>()?,
+                None => self.parts.read.bind(py).call1((&queue_id,))?.extract::<Option<Record>>()?,
             };
             let Some((key, value)) = record else { break }; // all of it is out
             let (key, value) = (key.bind(py), value.bind(py));
             let mut queue = found.borrow_mut();
             let Some((cost, amount, url)) = self.plain(py, &queue, key.as_bytes(), value.as_bytes()) else { break };
-            let uri = self.uri.bind(py).call((&url,), Some(cost.named.bind(py)))?;
+            let uri = self.parts.uri.bind(py).call((&url,), Some(cost.named.bind(py)))?;
             let lease_id = lease_id.into_pyobject(py)?;
             let one = self.one.bind(py);
             let parts = [
@@ -196,12 +192,12 @@ impl Turns {
                 queue_id.as_any().clone(),
                 key.as_any().clone(),
             ];
-            let lease = self.lease.bind(py).call1(PyTuple::new(py, parts)?)?;
-            self.dirty.bind(py).add(&queue_id)?;
-            self.taken.bind(py).add(key)?;
-            self.out.bind(py).set_item(&lease_id, &lease)?;
+            let lease = self.parts.lease.bind(py).call1(PyTuple::new(py, parts)?)?;
+            self.parts.dirty.bind(py).add(&queue_id)?;
+            self.parts.taken.bind(py).add(key)?;
+            self.parts.out.bind(py).set_item(&lease_id, &lease)?;
             leased.append(&lease)?;
-            self.ahead.borrow_mut(py).drop_first(id);
+            self.parts.ahead.borrow_mut(py).drop_first(id);
             ring.take_front();
             queue.out += 1;
             queue.reserved += amount;
@@ -241,7 +237,7 @@ impl Turns {
         mut limits: Limits,
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<EndedFields> {
-        let (out, charged) = (self.out.bind(py), self.charged.bind(py));
+        let (out, charged) = (self.parts.out.bind(py), self.parts.charged.bind(py));
         let counters = moves.getattr(intern!(py, "counters"))?;
         let snoozed = moves.getattr(intern!(py, "snoozed"))?;
         let mut ended =
@@ -268,7 +264,7 @@ impl Turns {
             }
             let cost: i64 = mine.getattr(intern!(py, "cost"))?.extract()?;
             out.del_item(&lease_id)?;
-            self.dirty.bind(py).add(&queue_id)?;
+            self.parts.dirty.bind(py).add(&queue_id)?;
             removed.append(&key)?;
             let (wake, size) = each.as_ref().map_or((wake, 0), |each| each[place - start]);
             queue.bytes += size;
@@ -319,7 +315,7 @@ impl Turns {
                 ended.joined += 1;
                 queue.position = ended.ring_back;
                 queue.state = State::Ready;
-                self.ring.bind(py).borrow_mut().push_back(queue.id as u32);
+                self.parts.ring.bind(py).borrow_mut().push_back(queue.id as u32);
             } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
                 let wake_time = queue.wake_time.value(); // copies `Rotation.snooze`
                 let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
@@ -363,9 +359,9 @@ struct Ended {
 impl Turns {
     /// Return the record of a queue, to be changed.
     fn queue<'py>(&self, py: Python<'py>, queue_id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, LiveQueue>> {
-        let found = match self.cache.bind(py).get_item(queue_id)? {
+        let found = match self.parts.cache.bind(py).get_item(queue_id)? {
             Some(queue) => queue,
-            None => self.get.bind(py).call1((queue_id,))?,
+            None => self.parts.get.bind(py).call1((queue_id,))?,
         };
         found.cast_into::<LiveQueue>().map_err(PyErr::from)
     }
