@@ -76,14 +76,19 @@ def is_known(view: View, url: str) -> bool:
     return _in_tables(view, fingerprint)
 
 
-def waits_in(view: View) -> Callable[[CrawlUri], tuple[bytes, bool]]:
-    """Return the function for the fingerprint of a URI, and whether its URL waits, in a frontier that keeps URLs."""
-    recognized = recognizer(view)
+def waits_in(view: View) -> Callable[[CrawlUri], bool]:
+    """Return the test whether the URL of a URI that comes back waits, in a frontier that keeps URLs.
 
-    def waits(uri: CrawlUri) -> tuple[bytes, bool]:
+    It does, too, if the test was asked about it before, for another URI that comes back.
+    """
+    recognized, back = recognizer(view), set[bytes]()
+
+    def waits(uri: CrawlUri) -> bool:
         fingerprint, _ = recognized(uri)
         value = view.txn.get(fingerprint, db=view.db[keys.URLS])
-        return fingerprint, value is not None and decode_url(value).waits
+        is_waiting = fingerprint in back or (value is not None and decode_url(value).waits)
+        back.add(fingerprint)
+        return is_waiting
 
     return waits
 

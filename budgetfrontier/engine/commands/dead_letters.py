@@ -86,15 +86,8 @@ def _waits_in(view: View, done: str) -> Callable[[DeadRow], bool]:
     """Return the test whether the URL of the next dead letter waits, also because of one that is replayed before."""
     if done != "replayed" or not view.settings()[0].frontier.keep_urls:
         return lambda row: False
-    waits, before = waits_in(view), set[bytes]()
-
-    def wait(row: DeadRow) -> bool:
-        fingerprint, is_waiting = waits(decode_uri(row.value, row.name))
-        is_waiting |= fingerprint in before
-        before.add(fingerprint)
-        return is_waiting
-
-    return wait
+    waits = waits_in(view)
+    return lambda row: waits(decode_uri(row.value, row.name))
 
 
 def start_replay(args: dict[str, Any]) -> Progress:

@@ -179,15 +179,11 @@ def _waits_in(view: View) -> Callable[[Block], int]:
     """
     if not view.settings()[0].frontier.keep_urls:
         return lambda block: 0
-    waits, back = waits_in(view), set[bytes]()
+    waits = waits_in(view)
 
     def count(block: Block) -> int:
-        names, waiting = {look.id: look.name for look in block.queues}, 0
-        for queue_id, _, uri in removed.uris_of(block):
-            fingerprint, is_waiting = waits(decode_uri(uri, names[queue_id]))
-            waiting += is_waiting or fingerprint in back
-            back.add(fingerprint)
-        return waiting
+        names = {look.id: look.name for look in block.queues}
+        return sum(waits(decode_uri(uri, names[queue_id])) for queue_id, _, uri in removed.uris_of(block))
 
     return count
 
