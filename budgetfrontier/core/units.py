@@ -156,11 +156,11 @@ def format_clock(seconds: float) -> str:
 def format_size(count: float) -> str:
     """Return a number of bytes in the unit that suits it.
 
-    >>> format_size(1023), format_size(3.2 * 1024**2)
-    ('1023 B', '3.2 MiB')
+    >>> format_size(1023), format_size(3.2 * 1024**2), format_size(1024**2 - 1)
+    ('1023 B', '3.2 MiB', '1.0 MiB')
     """
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
+        if round(count, 1) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"

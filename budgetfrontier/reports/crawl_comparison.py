@@ -6,19 +6,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
 from itertools import chain
-from math import ceil
 from operator import attrgetter, itemgetter
 from typing import Protocol
 
 import msgspec
-from msgspec.structs import replace
 
 from budgetfrontier.core.model import Run
-from budgetfrontier.core.units import describe_duration
+from budgetfrontier.core.units import say_duration
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import called, figure
 from budgetfrontier.reports.over_time import Series, between, estimated
-from budgetfrontier.rules.rates import Rate, Window, lasts, window
+from budgetfrontier.rules.rates import ToldRate, Window, lasts, told_rates, window
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import decode_answers
 from budgetfrontier.storage.series import Busiest
@@ -77,13 +75,15 @@ class ComparedQueue(msgspec.Struct):
 class Comparison(msgspec.Struct):
     """Two crawls: their totals, with rates an hour, how many queues either has, and those that differ most."""
 
-    totals: tuple[dict[str, Rate], dict[str, Rate]]
+    totals: tuple[dict[str, ToldRate], dict[str, ToldRate]]
     queues: dict[str, int]
     rows: list[ComparedQueue]
     untold: str = ""
     """Why the hosts of two runs are not compared."""
     unsure: list[str] = []
     """The sentences on what is not known exactly of two runs."""
+    ran: tuple[float, float] = (0.0, 0.0)
+    """For how many seconds each ran, as far as that is known; rates an hour are of a minute at the least."""
 
 
 _Pair = tuple[int, str, FetchedQueue | None, FetchedQueue | None]
@@ -110,23 +110,18 @@ def busy_queues(busiest: Busiest) -> Iterator[FetchedQueue]:
     return (FetchedQueue(one.queue, one.fetched, one.spent) for one in busiest.queues)
 
 
-def rates_of(happened: Window) -> dict[str, Rate]:
-    """Return the figures of a time, with their rates an hour of crawling; none if nothing is known of it.
-
-    Counts are rounded: those of a part of a time between two totals are estimated.
-    """
-    return {name: replace(rate, count=round(rate.count)) for name, rate in happened.rates.items()}
-
-
 def compared(
     first: Iterable[FetchedQueue],
     second: Iterable[FetchedQueue],
-    totals: tuple[dict[str, Rate], dict[str, Rate]],
+    happened: tuple[Window, Window],
     *,
     measure: str,
     limit: int | None,
 ) -> Comparison:
-    """Return the comparison, the queues with the greatest difference of a measure first. Memory: the first's queues."""
+    """Return the comparison, the queues with the greatest difference of a measure first. Memory: the first's queues.
+
+    `happened` are the figures of each.
+    """
     left = {one.queue: one for one in first}
     number, both, only = len(left), 0, 0
     amount = attrgetter(measure)
@@ -147,7 +142,15 @@ def compared(
     found, key = chain(pairs(), rest()), itemgetter(0, 1)
     chosen = sorted(found, key=key, reverse=True) if limit is None else nlargest(limit, found, key=key)
     rows = [ComparedQueue(*pair[1:]) for pair in chosen]
-    return Comparison(totals, dict(zip(SIDES, (number - both, only, both), strict=True)), rows)
+    return _side_by_side(happened, dict(zip(SIDES, (number - both, only, both), strict=True)), rows)
+
+
+def _side_by_side(
+    happened: tuple[Window, Window], queues: dict[str, int], rows: list[ComparedQueue], untold: str = ""
+) -> Comparison:
+    first, second = happened
+    ran = first.seconds, second.seconds
+    return Comparison((told_rates(first), told_rates(second)), queues, rows, untold, ran=ran)
 
 
 def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, limit: int | None) -> Comparison:
@@ -158,13 +161,13 @@ def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, lim
         if number not in known:
             raise NoSuchRun(f"there is no run {number}; `budgetfrontier runs` lists them")
     # Until now: of runs that are not told apart, the totals after the end of one are needed, too.
-    happened = [of_run(crawl.series(known[number][0], now), *known[number]) for number in (first, second)]
+    one, other = (of_run(crawl.series(known[number][0], now), *known[number]) for number in (first, second))
     left, right = (crawl.busiest(*known[number]) for number in (first, second))
-    totals = rates_of(happened[0]), rates_of(happened[1])
+    happened = one, other
     if left.since < right.until and right.since < left.until:
-        found = Comparison(totals, {}, [], _SAME_HOUR)
+        found = _side_by_side(happened, {}, [], _SAME_HOUR)
     else:
-        found = compared(busy_queues(left), busy_queues(right), totals, measure=measure, limit=limit)
+        found = compared(busy_queues(left), busy_queues(right), happened, measure=measure, limit=limit)
     of_both = zip((first, second), happened, strict=True)
     found.unsure = [f"run {number}: {estimated(one.cut)}" for number, one in of_both if one.cut]
     return found
@@ -181,28 +184,24 @@ def of_run(series: Series, began: float, ended: float) -> Window:
 
 def sentences(found: Comparison, names: tuple[str, str]) -> Iterator[str]:
     """Yield what each has done in a sentence, and how many queues they share."""
-    for name, totals in zip(names, found.totals, strict=True):
-        yield f"{name}: {_told(totals)}"
+    for name, totals, ran in zip(names, found.totals, found.ran, strict=True):
+        yield f"{name}: {_told(totals, ran)}"
     yield found.untold or "queues fetched from: " + ", ".join(
         f"{number:,} {SIDES[side]}" for side, number in found.queues.items()
     )
 
 
-def _told(totals: Mapping[str, Rate]) -> str:
+def _told(totals: Mapping[str, ToldRate], ran: float) -> str:
     if not totals:
         return "nothing is known of its time"
     names = ("fetched", "spent", "failed", "bytes", *_ANSWERS)
     told = ", ".join(f"{called(name)} {figure(name, totals[name].count)}" for name in names)
-    rate = f"{totals['fetched'].per_hour:,.0f} fetched an hour"
-    return f"{told}; {too_short(totals) or rate}"
+    return f"{told}; {too_short(ran) or figure('fetched', totals['fetched'].per_hour) + ' fetched an hour'}"
 
 
-def too_short(totals: Mapping[str, Rate]) -> str:
-    """Return that rates are of too short a time, as a clause with it; "" if they are not, or all are 0."""
-    most = max(totals.values(), key=attrgetter("count"), default=None)  # counts are rounded
-    if most is None or most.count <= 0 or lasts(seconds := most.count / most.per_hour * 3600):
-        return ""
-    return f"it ran for {describe_duration(ceil(seconds))}, too short for a rate an hour"
+def too_short(ran: float) -> str:
+    """Return that a crawl ran for too few seconds for rates, as a clause; "" if it did not, or nothing is known."""
+    return f"it ran for {say_duration(ran)}, too short for a rate an hour" if ran and not lasts(ran) else ""
 
 
 _SAME_HOUR = (

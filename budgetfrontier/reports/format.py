@@ -68,14 +68,16 @@ def called(figure: str) -> str:
 
 
 def figure(name: str, amount: float | None) -> str:
-    """Format the amount or the rate of a figure over time; "-" if it is not known.
+    """Format the amount or the rate of a figure over time; "-" if it is not known. One above 0 is never shown as 0.
 
-    >>> figure("bytes", 2048.0), figure("fetched", 1234.5), figure("fetched", None)
-    ('2.0 KiB', '1,234', '-')
+    >>> figure("bytes", 2048.0), figure("fetched", 1234.5), figure("fetched", 0.34), figure("fetched", None)
+    ('2.0 KiB', '1,234', '0.3', '-')
     """
     if amount is None:
         return "-"
-    return format_size(round(amount)) if name == "bytes" else f"{round(amount):,}"
+    if name == "bytes":
+        return format_size(ceil(amount))
+    return f"{round(amount):,}" if amount >= 1 or not amount else "<0.1" if amount < 0.05 else f"{amount:.1f}"
 
 
 def figure_at_axis(name: str, amount: float) -> str:

@@ -19,7 +19,6 @@ from budgetfrontier.reports.format import (
     between,
     called,
     counted,
-    figure,
     figure_at_axis,
     limit_in_words,
     percent,
@@ -125,8 +124,8 @@ def _over_time(found: OverTime, still: str) -> Iterator[str]:
         yield f'<p class="stamp">{text(shown.partly)}</p>\n' if shown.partly else ""
         yield '<div class="charts">\n'
         for one in shown.figures:
-            amount = figure(one.name, one.rate.per_hour if one.rate else None)
-            yield f"<figure><figcaption>{called(one.name)} <b>{amount}<small>/h</small></b></figcaption>"
+            amount, unit = one.amount(shown.known)
+            yield f"<figure><figcaption>{called(one.name)} <b>{amount}<small>{unit}</small></b></figcaption>"
             write, label = partial(figure_at_axis, one.name), f"{called(one.name)} per hour"
             yield chart(one.points, since=shown.since, until=shown.until, label=label, write=write)
             yield "</figure>\n"

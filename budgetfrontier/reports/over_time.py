@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
-from budgetfrontier.core.units import counted, describe_duration, format_time
+from budgetfrontier.core.units import counted, describe_duration, format_time, say_duration
+from budgetfrontier.reports.format import figure
 from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.crawl_windows import Hours
-from budgetfrontier.rules.rates import FIGURES, SHOWN, Rate, Totals, Window, curves, lasts, together, window
+from budgetfrontier.rules.rates import (
+    FIGURES,
+    SHOWN,
+    ToldRate,
+    Totals,
+    Window,
+    curves,
+    lasts,
+    together,
+    told_rates,
+    window,
+)
 from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.settings import sheets
 from budgetfrontier.storage import group_listing, keys, quota_use, series
@@ -62,8 +74,16 @@ class Curve(NamedTuple):
     """One figure over a time: its rate in all of it, and in equal parts of it, per hour."""
 
     name: str
-    rate: Rate | None
+    rate: ToldRate | None
     points: list[float | None]
+
+    def amount(self, seconds: float) -> tuple[str, str]:
+        """Return the rate an hour with its unit, or the count of a crawl that ran for so many seconds only."""
+        if self.rate is None:
+            return "-", ""
+        if self.rate.per_hour is None:
+            return figure(self.name, self.rate.count), f" in {say_duration(seconds)}"
+        return figure(self.name, self.rate.per_hour), "/h"
 
 
 class Curves(NamedTuple):
@@ -98,12 +118,12 @@ def curves_of(series: Series, now: float, span: str = "", figures: Sequence[str]
     """Return the curves of the time until now; without a span, of an hour or a day, as that holds all. O(rows)."""
     length = SPANS[span := span or fitting(series, now)]
     found = between(*series)(now - length, now)
-    drawn = [curves(rows, now - length, now, _POINTS[span]) for rows in series or ((),)]
+    drawn, told = [curves(rows, now - length, now, _POINTS[span]) for rows in series or ((),)], told_rates(found)
     return Curves(
         span,
         now,
         found,
-        [Curve(name, found.rates.get(name), _summed([each[name] for each in drawn])) for name in figures],
+        [Curve(name, told.get(name), _summed([each[name] for each in drawn])) for name in figures],
         levels(series, lambda row: row.queued, now, span),
     )
 
@@ -168,31 +188,20 @@ def between(*series: Sequence[Totals], figures: Mapping[str, Sequence[str]] = FI
 def rate_rows(happened: Between, now: float, length: float) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each figure of the last `length` seconds, with the rates of the same time before and yesterday.
 
-    `low` and `high` are the rates of the slower and the faster quarter of the minutes. None is not known.
+    `low` and `high` are the rates of the slower and the faster quarter of the minutes. None is not known, or of a
+    crawl that ran for less than a minute of that time.
     """
-    this = happened(now - length, now)
-    before = happened(now - 2 * length, now - length)
-    yesterday = happened(now - DAY - length, now - DAY)
-    for name, rate in this.rates.items():
-        low, high = rate.low, rate.high
-        yield (
-            name,
-            round(rate.count),
-            round(rate.per_hour, 1),
-            _per_hour(before, name),
-            _per_hour(yesterday, name),
-            None if low is None else round(low, 1),
-            None if high is None else round(high, 1),
-        )
+    begins = now - length, now - 2 * length, now - DAY - length
+    this, before, yesterday = (told_rates(happened(begin, begin + length)) for begin in begins)
+    for name, rate in this.items():
+        past = (found[name].per_hour if found else None for found in (before, yesterday))
+        hourly = (rate.per_hour, *past, rate.low, rate.high)
+        yield name, rate.count, *(None if one is None else round(one, 1) for one in hourly)
 
 
 def earliest(length: float) -> float:
     """Return how many seconds ago the totals begin that `rate_rows` needs."""
     return max(DAY + length, 2 * length)
-
-
-def _per_hour(past: Window, name: str) -> float | None:
-    return round(past.rates[name].per_hour, 1) if past.rates else None
 
 
 def rates_known(found: Window, length: float) -> str:
@@ -201,8 +210,8 @@ def rates_known(found: Window, length: float) -> str:
         return UNKNOWN
     told = []
     if found.seconds < _WHOLE * length:
-        sure = "" if lasts(found.seconds) else ", too short to be sure of them"
-        told = [f"the crawl ran for {describe_duration(found.seconds)} of that time, and rates are those of it{sure}"]
+        what = "and rates are those of it" if lasts(found.seconds) else "too short for rates an hour"
+        told = [f"the crawl ran for {say_duration(found.seconds)} of that time, {what}"]
     return "; ".join(filter(None, (*told, counts_known(found, length))))
 
 

@@ -68,9 +68,30 @@ class Window(NamedTuple):
     """Seconds of the longest interval with changes of which only a part is in that time: counts of it are estimated."""
 
 
+class ToldRate(msgspec.Struct, frozen=True):
+    """A rate as people and programs are told it: a whole count, and no rates an hour of a moment."""
+
+    count: int
+    per_hour: float | None
+    low: float | None
+    high: float | None
+
+
 def lasts(seconds: float) -> bool:
     """Return whether a crawl ran for long enough that rates are sure: those of a moment say nothing of hours."""
     return seconds >= LEAST
+
+
+def told_rates(found: Window) -> dict[str, ToldRate]:
+    """Return the figures of a time as they are told; none if nothing is known of it.
+
+    Counts are rounded: those of a part of a time between two totals are estimated.
+    """
+    sure = lasts(found.seconds)
+    return {
+        name: ToldRate(round(rate.count), *((rate.per_hour, rate.low, rate.high) if sure else (None, None, None)))
+        for name, rate in found.rates.items()
+    }
 
 
 def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:

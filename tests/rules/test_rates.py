@@ -7,7 +7,17 @@ from itertools import pairwise
 
 import pytest
 
-from budgetfrontier.rules.rates import Rate, Window, curves, lasts, successive, together, window
+from budgetfrontier.rules.rates import (
+    Rate,
+    ToldRate,
+    Window,
+    curves,
+    lasts,
+    successive,
+    together,
+    told_rates,
+    window,
+)
 from budgetfrontier.storage.series import SeriesRow
 
 
@@ -186,3 +196,11 @@ def test_a_spread_that_is_known_of_some_partitions_only_is_left_out(low: float |
     known = Window(3600.0, 60, {"spent": Rate(count=100, per_hour=100, low=50, high=150)})
     other = Window(3600.0, 3, {"spent": Rate(count=20, per_hour=20, low=low, high=high)})
     assert together([known, other]).rates == {"spent": Rate(count=120, per_hour=120, low=None, high=None)}
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(59.0, (None, None, None)), (60.0, (2000.5, 1000.0, 3000.0))])
+def test_counts_are_told_as_whole_numbers_and_no_rate_an_hour_of_a_moment(
+    seconds: float, told: tuple[float | None, ...]
+) -> None:
+    fetched = Rate(count=1454.9998962932787, per_hour=2000.5, low=1000.0, high=3000.0)
+    assert told_rates(Window(seconds, 3, {"fetched": fetched})) == {"fetched": ToldRate(1455, *told)}

@@ -71,11 +71,11 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
         return
 
     def with_other(_: argparse.Namespace, other: CrawlOperator) -> None:
-        from budgetfrontier.reports.crawl_comparison import compared, rates_of
+        from budgetfrontier.reports.crawl_comparison import compared
 
         now = time.time()
-        totals = rates_of(operator.between(0.0, now)(0.0, now)), rates_of(other.between(0.0, now)(0.0, now))
-        found = compared(operator.fetched_queues(), other.fetched_queues(), totals, measure=args.by, limit=args.limit)
+        happened = operator.between(0.0, now)(0.0, now), other.between(0.0, now)(0.0, now)
+        found = compared(operator.fetched_queues(), other.fetched_queues(), happened, measure=args.by, limit=args.limit)
         _print(args, found, (operator.job, other.job), operator)
 
     on_crawl(with_other)(argparse.Namespace(**vars(args) | {"job": args.other}))

@@ -68,10 +68,13 @@ def test_the_minute_that_has_just_ended_counts(tmp_path: Path, after: float) -> 
 
 
 @pytest.mark.parametrize(("seconds", "sure"), [(0.1, False), (59, False), (61, True)])
-def test_rates_of_less_than_a_minute_are_said_to_be_unsure(seconds: float, sure: bool) -> None:
+def test_rates_an_hour_of_less_than_a_minute_are_not_told(seconds: float, sure: bool) -> None:
     rows = [SeriesRow(1000.0, begins=True), SeriesRow(1000.0 + seconds, scheduled=5)]
-    told = over_time.rates_known(over_time.between(rows)(0.0, 2000.0), 3600.0)
-    assert "and rates are those of it" in told and ("too short to be sure of them" not in told) is sure
+    happened = over_time.between(rows)
+    told = over_time.rates_known(happened(0.0, 2000.0), 3600.0)
+    assert ("and rates are those of it" in told) is sure and ("too short for rates an hour" not in told) is sure
+    (rate,) = (row[2] for row in over_time.rate_rows(happened, 2000.0, 2000.0) if row[0] == "discovered")
+    assert rate == (round(5 / seconds * 3600, 1) if sure else None)
 
 
 @pytest.mark.parametrize(("since", "is_estimate"), [(3540.0, False), (3000.0, True), (1800.0, True), (0.0, False)])

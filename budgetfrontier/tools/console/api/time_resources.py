@@ -12,7 +12,7 @@ from budgetfrontier.core.units import counted
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.crawl_comparison import Comparison, NoSuchRun, compared_runs
 from budgetfrontier.rules.forecasts import QUEUES, Forecast
-from budgetfrontier.rules.rates import FIGURES, Rate
+from budgetfrontier.rules.rates import FIGURES, ToldRate
 from budgetfrontier.rules.verdict import standstill
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import LimitParameters, Listing, NoParameters, ScanPending, described
@@ -31,12 +31,13 @@ class TimeParameters(msgspec.Struct, forbid_unknown_fields=True):
 class RateItem(msgspec.Struct):
     """A figure of a time: its count, and its rate an hour, beside that of the same time before, and yesterday.
 
-    `low` and `high` are the rates of the slower and the faster quarter of the minutes; null is not known.
+    `low` and `high` are the rates of the slower and the faster quarter of the minutes; null is not known, or of a crawl
+    that ran for less than a minute of that time.
     """
 
     figure: str
     count: int
-    per_hour: float
+    per_hour: float | None
     before: float | None
     yesterday: float | None
     low: float | None
@@ -67,7 +68,7 @@ class CurveItem(msgspec.Struct):
     """The rate an hour of a figure in each part of the time, null where nothing is known; `rate` is that of all."""
 
     figure: str
-    rate: Rate | None
+    rate: ToldRate | None
     points: list[float | None]
 
 

@@ -62,7 +62,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "making": making,
         "refresh": int(making),
         "totals": _totals(found) if found else [],
-        "short": [(name, too_short(one)) for name, one in zip(names, found.totals, strict=True)] if found else [],
+        "short": [(name, too_short(ran)) for name, ran in zip(names, found.ran, strict=True)] if found else [],
         "rows": [_row(job, one, shown, by) for one in found.rows if one.difference(by)] if found else [],
         "most": max((abs(one.difference(by)) for one in found.rows), default=0) if found else 0,
     }

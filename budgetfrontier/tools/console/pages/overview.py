@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.core.model import QueueRecord, Summary
 from budgetfrontier.core.units import describe_duration, format_size
-from budgetfrontier.reports.format import counted, figure, percent
+from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, compared, forecast_sentence
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
 from budgetfrontier.rules.forecasts import Forecast, binding, full_now
-from budgetfrontier.rules.rates import lasts
 from budgetfrontier.rules.verdict import Verdict, standstill, verdict
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.process import process
@@ -182,13 +181,12 @@ def _pace(drawn: Curves, name: str) -> str:
 
     "" if nothing is known.
     """
-    rate = next(curve.rate for curve in drawn.figures if curve.name == name)
-    if rate is None:
-        return ""
-    if not lasts(drawn.known):
-        return f"{figure(name, rate.count)} in {describe_duration(max(round(drawn.known), 1))}"
+    curve = next(curve for curve in drawn.figures if curve.name == name)
+    amount, unit = curve.amount(drawn.known)
+    if curve.rate is None or curve.rate.per_hour is None:
+        return amount + unit if curve.rate else ""
     ran = f"the {describe_duration(round(drawn.known))} that it ran in " if drawn.partly else ""
-    return f"{figure(name, rate.per_hour)} an hour, in {ran}the last {SPAN_WORDS[drawn.span]}"
+    return f"{amount} an hour, in {ran}the last {SPAN_WORDS[drawn.span]}"
 
 
 def foreseen(found: Sequence[Forecast], still: str, as_of: float | None) -> dict[str, Any]:
