@@ -1,6 +1,6 @@
 """How well simulations foresee crawls, and how fast they are: `python -m benchmarks.simulations`.
 
-Each of fourteen synthetic webs is crawled by the engine in virtual time, to a quarter of the time that it takes. The
+Each of fifteen synthetic webs is crawled by the engine in virtual time, to a quarter of the time that it takes. The
 frontier is copied there and simulated, and the crawl goes on to its end: the two are compared from there on. Then
 simulations of a frontier of many hosts are timed. The results are written to `results/simulations-*`.
 """

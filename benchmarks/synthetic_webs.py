@@ -30,9 +30,10 @@ class Host(NamedTuple):
     """
 
     pages: float
-    """How many; inf: a trap, in which each page has links to two further ones, or to those that are next (`ahead`)."""
-    ahead: int = 0
-    """Each page links to so many next ones and to none besides: 2 in a calendar, 1 in a chain of redirects."""
+    """How many; inf: a trap, in which each page has links to two further ones, or to those that are `ahead`."""
+    ahead: tuple[int, ...] = ()
+    """Each page links to those so many numbers ahead, and to none besides: to the next one in a chain of redirects, to
+    the next month and the same one of the next year, which is 12 ahead, in a calendar."""
     others: int = 4
     menu: int = 4
     outward: float = 0.0
@@ -60,7 +61,7 @@ class Web(NamedTuple):
 
 
 def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
-    """Return fourteen webs of different shapes; `scale` is of the number of their hosts, and `seed` draws others."""
+    """Return fifteen webs of different shapes; `scale` is of the number of their hosts, and `seed` draws others."""
     random = Random(seed)
 
     def many(number: float) -> range:
@@ -84,7 +85,7 @@ def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
 
     rotation = {"balance_replenish_amount": 100}
 
-    def with_trap(ahead: int) -> list[Host]:
+    def with_trap(*ahead: int) -> list[Host]:
         return [Host(inf, ahead=ahead, errors=0.0) if n % 20 == 0 else Host(400) for n in many(60)]
 
     linked = [Host(power(100, 1500), outward=0.1) for _ in many(100)]
@@ -121,7 +122,8 @@ def webs(scale: float = 1.0, *, seed: int = 1) -> list[Web]:
         ),
         Web("archives without menus", [Host(power(100, 2000), others=0, menu=0) for _ in many(80)], rotation),
         Web("a bit of all", [mixed() for _ in many(120)], rotation | {"queue_total_budget": 1000}),
-        Web("calendars without end", with_trap(2), rotation | {"queue_total_budget": 1500}),
+        Web("calendars without end", with_trap(1, 2), rotation | {"queue_total_budget": 1500}),
+        Web("calendars with years", with_trap(1, 12), rotation | {"queue_total_budget": 1500}),
         Web("redirects without end", with_trap(1), rotation | {"queue_total_budget": 1500}),
     ]
     return [web._replace(seed=seed) for web in found]
@@ -199,7 +201,7 @@ class Crawl:
     def _links(self, drawn: Random, number: int, page: int, host: Host) -> Iterator[str]:
         pages = host.pages
         if host.ahead:
-            yield from (url(number, page + 1 + child) for child in range(host.ahead))
+            yield from (url(number, page + far) for far in host.ahead)
             return
         if pages == inf:
             yield from (url(number, 2 * page + 1 + child) for child in range(2))

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from budgetfrontier.core.units import describe_duration, format_size
 from budgetfrontier.reports.format import percent
-from budgetfrontier.rules.simulation import FEW, MOST, Simulated
+from budgetfrontier.rules.simulation import FEW, FINISHED, MOST, Simulated
 
 NO_SIMULATION = (
     "a crawl in partitions is simulated from its snapshots: give `simulate --cluster`, or the console that shows it, "
     "--config FILE with the configuration of its workers"
 )
 _HEADS = ("today's settings", "proposed")
+_BUT_RETIRED = ", but for retired queues"
 _ALIKE = 1.1  # times as long: ends of draws that hardly differ
 _HANGS = 0.5  # the part of its time after which a simulation that hangs on few hosts has fetched nearly all
 _COUNTS = (
@@ -38,12 +39,17 @@ def table(found: Sequence[Simulated]) -> list[list[str]]:
         fetches = (sorted(fetches for _, fetches in one.draws) for one in found)
         rows.append([f"fetches of {draws} draws", *(_range(f"{each[0]:,}", f"{each[-1]:,}") for each in fetches)])
     rows.append([f"{MOST:.0%} of the fetches", *(describe_duration(one.most_after) for one in found)])
-    rows.append(["ended by", *(one.ended_by for one in found)])
+    rows.append(["ended by", *(one.ended_by + _BUT_RETIRED * _is_held(one) for one in found)])
     rows += [[name, *(f"{getattr(one, field):,}" for one in found)] for field, name in _COUNTS]
     rows.append(["downloaded", *(format_size(one.size) for one in found)])
     rows.append(["drawn from few fetches", *(percent(_share(one, one.unsure)) for one in found)])
     rows.append(["no end in sight", *(percent(_share(one, one.endless)) for one in found)])
     return rows
+
+
+def _is_held(one: Simulated) -> bool:
+    """Return whether budgets have ended it: URIs are left, all of them in RETIRED queues."""
+    return one.ended_by == FINISHED and one.stranded > 0
 
 
 def _ends(one: Simulated) -> str:
@@ -71,13 +77,14 @@ def doubts(found: Sequence[Simulated]) -> list[str]:
             sentences.append(f"{whose}, the {len(one.draws)} draws end after {_ends(one)}: {_by_chance(one)}.")
         if one.unsure:
             sentences.append(
-                f"{whose}, {percent(_share(one, one.unsure))} of the fetches are of hosts of which fewer than {FEW} "
-                "attempts had ended before: of these, little is known."
+                f"{whose}, {percent(_share(one, one.unsure))} of the fetches are of hosts of which too little is known"
+                f": fewer than {FEW} attempts had ended before, or so few pages that led on that their end is a guess."
             )
         if one.endless:
             sentences.append(
                 f"{whose}, {percent(_share(one, one.endless))} of the fetches are of hosts with no end in sight: their "
-                "pages are drawn to lead on as they do now; when that stops, nobody can tell."
+                "pages are drawn to lead on as they do now, until a budget or a limit holds them; when that stops, "
+                "nobody can tell."
             )
         if one.overloaded:
             sentences.append(

@@ -59,6 +59,16 @@ def suspects(
 
     `test` tells which queues count, None: all of them. The URIs of `read` queues are read.
     """
+    budgets, chosen = BudgetsInForce(view), most_interesting(view, test, now=now, read=read)
+    found = (suspect(view, view.queue_by_id(queue_id), now, budgets) for queue_id in chosen)
+    named = sorted((one for one in found if one is not None), key=order)
+    return named if limit is None else named[:limit]
+
+
+def most_interesting(
+    view: View, test: Callable[[QueueRecord], bool] | None, *, now: float, read: int = READ
+) -> list[int]:
+    """Return the ids of the `read` queues whose URIs are read: those with the most interesting numbers."""
     queues = view.compact_queues() if test is None else filter(test, view.stored_queues())
     is_far = far_years(now).search
     numbered = ((trap_evidence.interest(_numbers(queue, is_far)), queue.id) for queue in queues)
@@ -66,10 +76,7 @@ def suspects(
     if len(chosen) > read:
         records = (view.queue_by_id(queue_id) for _, queue_id in chosen)
         chosen = nlargest(read, ((trap_evidence.interest(numbers_of(view, one, now)), one.id) for one in records))
-    budgets = BudgetsInForce(view)
-    found = (suspect(view, view.queue_by_id(queue_id), now, budgets) for _, queue_id in chosen)
-    named = sorted((one for one in found if one is not None), key=order)
-    return named if limit is None else named[:limit]
+    return [queue_id for _, queue_id in chosen]
 
 
 def order(suspect: Suspect) -> tuple[float, int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import exp, expm1, inf, lgamma, log, sqrt
+from math import exp, expm1, inf, lgamma, log
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -32,7 +32,7 @@ _FIRSTS_DIFFER = 0.04  # the variance of the logarithm of the shares of new link
 _DOWN = 0.5  # the strength of the mean of all hosts, for one that has never answered
 _STRENGTHS = [float(FEW) * 2**n for n in range(-4, 11)]
 _STEADY = 0.95  # new URIs a page, of a host that supplies its queue: running means are rounded, and reach 1 but nearly
-_LEFT = 0.25  # of as many URIs as pages, of which no more wait
+_LEFT = 0.25  # of as many URIs as pages, of which no more wait: at the height of a finite site, more do
 _MOST = 50.0  # exponents from which on nothing is left
 
 
@@ -90,9 +90,10 @@ class Simulated(msgspec.Struct, kw_only=True):
     fetches: int
     """Attempts that have ended."""
     unsure: int
-    """The number of them that were drawn for hosts with fewer than FEW finished fetches."""
+    """The number of them that were drawn for hosts of which too little is known (`Behaviour.few`), and for those that
+    have come to an end which their numbers do not show yet (`Behaviour.endless`)."""
     endless: int = 0
-    """The number of them that were drawn for hosts with no end in sight (`Behaviour.endless`)."""
+    """The number of them that were drawn for hosts with no end in sight (`Behaviour.endless`), and which hold URIs."""
     overloaded: int = 0
     """The number of them that were answered with 429 or 503, so that their hosts rested."""
     succeeded: int
@@ -174,12 +175,13 @@ class Behaviour(msgspec.Struct, gc=False):
     """Each page makes that share smaller, by the factor exp(-fall)."""
     answers: bool = True
     """Whether it has ever answered, or nothing is known of it."""
-    ends: int = 0
-    """The number of ends of fetches that all of this comes from."""
+    few: bool = True
+    """Whether little is known: fewer than FEW fetches have ended, or so few that a site at its end may look so, too."""
     endless: bool = False
-    """Whether no end is in sight: it is steady, or a page would still lead to a new URI after as many fetches again."""
-    steady: bool = False
-    """Whether pages lead to as many new URIs each, not so only in the mean (`is_steady`)."""
+    """Whether no end is in sight: `least` is not 0, or a page would still lead on after as many fetches again."""
+    least: float = 0.0
+    """The share of new ones below which it does not fall: as many as leave its queue, if it is steady or a trap. Its
+    pages have the same number of them each then, not only in the mean."""
 
 
 class Retries(NamedTuple):
@@ -364,23 +366,18 @@ def _tried(seen: QueueHistory, failing: float) -> float:
     return seen.success + failing + seen.failure + seen.disregarded
 
 
-def may_be_steady(seen: QueueHistory, waiting: int) -> bool:
-    """Return whether a host would supply its queue evenly if it were a trap: a part of its pages waits, and no more.
-
-    Pages lead to a new one each, as far as the last RECENT tell: there are twice as many at least, so that these are
-    none on which a small host was found as a whole.
-    """
-    per_page = (seen.links or 0.0) * (seen.novel or 0.0)
-    return seen.success >= 2 * RECENT and per_page >= _STEADY and 0 < waiting <= seen.success * _LEFT
+def leads_on(seen: QueueHistory, waiting: int) -> bool:
+    """Return whether the last RECENT pages of a host, about, have led to a new URI each, and URIs wait."""
+    return waiting > 0 and (seen.links or 0.0) * (seen.novel or 0.0) >= _STEADY
 
 
-def is_steady(seen: QueueHistory, waiting: int, *, suspect: bool = False) -> bool:
+def is_steady(seen: QueueHistory, waiting: int) -> bool:
     """Return whether a host supplies its queue evenly: a chain of redirects, or a calendar of links to the next pages.
 
-    Few of its URIs wait after many fetches. If the numbers of new URIs differed as by chance, about sqrt(pages) would
-    wait, or none; of a `suspect`, which looks like a trap by its URIs, more may.
+    Its last pages have replaced what left the queue, and few URIs wait. A site that comes to its end is not so: its
+    last pages lead to little, once it has twice as many as these, so that most were not found on its first ones.
     """
-    return may_be_steady(seen, waiting) and (suspect or waiting <= sqrt(seen.success) / 2)
+    return leads_on(seen, waiting) and seen.success >= 2 * RECENT and waiting <= seen.success * _LEFT
 
 
 def behaviour(
@@ -390,21 +387,24 @@ def behaviour(
 
     The weight of a host's own mean of n ends is n / (n + k), the credibility of Bühlmann: k is `Means.strength` for
     outcomes, a half if it has never answered, FEW for links, and 1 for durations and sizes, in which hosts differ more
-    than the fetches of one. A host that `is_steady`, with so many URIs `waiting`, is taken as it is, and to go on so;
-    `suspect`: it looks like a trap.
+    than the fetches of one. A host that `is_steady`, with so many URIs `waiting`, is taken as it is, and to go on so.
+    So is a `suspect`, which looks like a trap by its URIs, after fewer pages, as long as it `leads_on`; where more of
+    its URIs wait, its pages may lead to more, and never to fewer than leave its queue.
     """
     mean = means.mean()
     if seen is None or not (ends := ends_of(seen)):
         return mean
-    pages = seen.success
-    steady, failing = is_steady(seen, waiting, suspect=suspect), means.retries.failing(seen)
-    strength, few = (0.0, 0) if steady else (means.strength() if pages else _DOWN, FEW)
+    pages, failing = seen.success, means.retries.failing(seen)
+    trap = suspect and ends >= FEW and leads_on(seen, waiting)
+    level = is_steady(seen, waiting) or (trap and waiting <= pages * _LEFT)
+    strength, few = (0.0, 0) if level or trap else (means.strength() if pages else _DOWN, FEW)
     tried = _tried(seen, failing)
     own, rest = 1 / (tried + strength), strength / (tried + strength)
     links = (pages * (seen.links or 0.0) + few * mean.links) / (pages + few)
+    least = tried / pages / links if level or trap else 0.0
     found_out = growth(seen, found, means.first)
-    if steady:
-        new, fall = tried / pages / links, 0.0  # as many new URIs as leave its queue
+    if level:
+        new, fall = least, 0.0
     elif found_out is None:
         new, fall = mean.new, mean.fall
     else:
@@ -418,12 +418,12 @@ def behaviour(
         _toward(mean.seconds, seen.seconds, ends),
         _toward(mean.size, seen.bytes, pages),
         links,
-        new,
+        max(new, least),
         fall,
         pages > 0,
-        ends,
-        steady or links * new * exp(-min(fall * ends, _MOST)) >= 1.0,
-        steady,
+        ends < FEW or (not least and pages < 2 * RECENT and leads_on(seen, waiting) and waiting <= pages),
+        least > 0 or links * new * exp(-min(fall * ends, _MOST)) >= 1.0,
+        least,
     )
 
 

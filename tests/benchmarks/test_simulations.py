@@ -13,7 +13,7 @@ from benchmarks.synthetic_webs import Host, Web, webs
 
 def test_the_webs_differ() -> None:
     found = webs(0.1)
-    assert len({web.name for web in found}) == len(found) == 14
+    assert len({web.name for web in found}) == len(found) == 15
     assert webs(0.1, seed=2) != found
 
 
@@ -22,8 +22,8 @@ def test_the_webs_differ() -> None:
     [
         Web("linked", [Host(150) for _ in range(4)], {"balance_replenish_amount": 20}),
         Web("budgets", [Host(100) for _ in range(8)], {"balance_replenish_amount": 10, "queue_total_budget": 40}),
-        Web("calendar", [Host(math.inf, ahead=2, errors=0.0), Host(60)], {"queue_total_budget": 600}),
-        Web("redirects", [Host(math.inf, ahead=1, errors=0.0), Host(60)], {"queue_total_budget": 600}),
+        Web("calendar", [Host(math.inf, ahead=(1, 12), errors=0.0), Host(60)], {"queue_total_budget": 600}),
+        Web("redirects", [Host(math.inf, ahead=(1,), errors=0.0), Host(60)], {"queue_total_budget": 600}),
     ],
     ids=lambda web: web.name,
 )

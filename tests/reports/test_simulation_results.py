@@ -27,6 +27,8 @@ def test_the_table_has_a_column_for_each_and_the_range_of_the_draws() -> None:
     ]
     assert rows[-2:] == [["drawn from few fetches", "0%", "50%"], ["no end in sight", "0%", "10%"]]
     assert not any("draws" in row[0] for row in table([simulated((3600, 10))]))
+    ends = [simulated((3600, 10), stranded=2, endless=10), simulated((3600, 10), stranded=2, ended_by="until")]
+    assert ["ended by", "finished, but for retired queues", "until"] in table(ends)
 
 
 def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None:
@@ -42,7 +44,7 @@ def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None
     assert doubts([simulated((0, 10), (3660, 12))])[0].endswith(": chance decides.")
     assert [one.partition(", ")[2].partition(":")[0] for one in others] == [
         "it was simulated once",
-        "50% of the fetches are of hosts of which fewer than 10 attempts had ended before",
+        "50% of the fetches are of hosts of which too little is known",
         "40% of the fetches are of hosts with no end in sight",
         "20% of the fetches are answered with 429 or 503, as often as until now, and their hosts rest",
         "99% of the fetches have ended after 10m",

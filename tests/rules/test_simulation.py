@@ -80,7 +80,7 @@ def test_a_share_that_has_not_fallen_does_not_fall() -> None:
     assert behaviour(endless, 2000, means_of((endless, 2000))).new == pytest.approx(0.2, rel=0.2)
 
 
-@pytest.mark.parametrize("ahead", [1, 2, 5])
+@pytest.mark.parametrize("ahead", [1, 2, 5, 12, 80])
 def test_a_host_that_supplies_its_queue_evenly_goes_on_so_whatever_others_do(ahead: int) -> None:
     trap = history(400, links=float(ahead), novel=1 / ahead)
     means = means_of((trap, 400), *((history(100, failure=5, links=1.0, novel=0.2), 60) for _ in range(20)))
@@ -88,6 +88,7 @@ def test_a_host_that_supplies_its_queue_evenly_goes_on_so_whatever_others_do(ahe
     drawn = behaviour(trap, 400, means, ahead)
     assert drawn.links * drawn.new == pytest.approx(1.0)
     assert (drawn.success, drawn.failure, drawn.fall, drawn.endless) == (1.0, 0.0, 0.0, True)
+    assert drawn.least == drawn.new
     lossy = history(400, failure=100, links=3.0, novel=0.42)
     drawn = behaviour(lossy, 500, means, 4)
     assert drawn.success * drawn.links * drawn.new == pytest.approx(1.0)  # as many as leave its queue
@@ -98,7 +99,7 @@ def test_a_host_that_supplies_its_queue_evenly_goes_on_so_whatever_others_do(ahe
     [
         (history(400, links=9.0, novel=0.09), 3),  # at the end of a site
         (history(400, links=2.0, novel=0.5), 0),  # it has run dry
-        (history(400, links=2.0, novel=0.5), 90),  # much waits: it need not go on
+        (history(400, links=2.0, novel=0.5), 101),  # much waits: it need not go on
         (history(100, links=2.0, novel=0.5), 2),  # a site of a hundred pages looks so at its end
         (history(400, links=0.0, novel=0.0), 2),
         (history(), 2),
@@ -108,10 +109,12 @@ def test_a_host_that_may_run_dry_is_not_steady(seen: QueueHistory, waiting: int)
     assert not is_steady(seen, waiting)
 
 
-def test_a_site_is_not_steady_at_its_end_whatever_its_size() -> None:
-    for pages in (130, 200, 400, 1000):
-        seen, found, _ = linked_at_random(pages, 6, pages - 3)
-        assert not is_steady(seen, max(found - pages + 3, 1))
+@pytest.mark.parametrize("links", [4, 6, 20])
+def test_a_site_is_never_steady_whatever_its_size_and_how_much_of_it_is_left(links: int) -> None:
+    for pages in (130, 160, 200, 400, 1000):
+        for fetched in range(128, pages, 8):
+            seen, found, _ = linked_at_random(pages, links, fetched)
+            assert not is_steady(seen, found - fetched), (pages, fetched)
 
 
 def test_a_host_is_endless_if_as_many_pages_again_would_still_lead_on() -> None:
@@ -202,13 +205,20 @@ def test_a_crawl_delay_is_seen_in_a_rest_that_is_unusual() -> None:
     assert crawl_delay(QueueRecord("host.test", 1, last_lease_time=100, wake_time=104), 0.2, settings) is None
 
 
-def test_a_suspected_trap_may_have_more_that_waits_and_no_more_than_a_part() -> None:
-    calendar = history(300, links=2.0, novel=0.5)
-    assert not is_steady(calendar, 13) and is_steady(calendar, 13, suspect=True)
-    assert not is_steady(calendar, 76, suspect=True) and is_steady(calendar, 75, suspect=True)
-    assert not is_steady(history(300, links=2.0, novel=0.4), 13, suspect=True)
-    drawn = behaviour(calendar, 300, means_of((calendar, 300)), 13, suspect=True)
-    assert drawn.endless and drawn.steady and drawn.links * drawn.new == pytest.approx(1.0)
+@pytest.mark.parametrize(("pages", "waiting"), [(10, 7), (50, 11), (100, 12), (300, 75)])
+def test_a_suspected_trap_goes_on_after_few_pages_and_never_dries_up(pages: int, waiting: int) -> None:
+    calendar, site = history(pages, links=2.0, novel=0.5 + waiting / pages / 3), history(100, links=1.0, novel=0.2)
+    means = means_of((calendar, pages + waiting), *((site, 60) for _ in range(20)))
+    trap = behaviour(calendar, pages + waiting, means, waiting, suspect=True)
+    assert trap.endless and not trap.few and trap.links * trap.least == pytest.approx(1.0)
+    assert trap.new == trap.least if waiting <= pages / 4 else trap.new > trap.least
+    other = behaviour(calendar, pages + waiting, means, waiting)
+    assert other.least == 0.0 and other.few if pages < 128 else other == trap
+
+
+@pytest.mark.parametrize(("seen", "waiting"), [(history(300, links=2.0, novel=0.4), 13), (history(9, links=2.0), 4)])
+def test_a_suspect_that_does_not_lead_on_or_is_hardly_known_is_none(seen: QueueHistory, waiting: int) -> None:
+    assert behaviour(seen, 300, means_of((seen, 300)), waiting, suspect=True).least == 0.0
 
 
 def test_a_host_is_overloaded_as_often_as_it_was_and_others_hardly_say_more() -> None:

@@ -19,7 +19,6 @@ from budgetfrontier.engine.opening import open_parts
 from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.simulation import (
     FETCHES,
-    FEW,
     FINISHED,
     MAX_TIME,
     MOST,
@@ -73,7 +72,7 @@ class SimulatedCrawl:
         self._numbers = count(1)
         self._flying: dict[int, list[tuple[Lease, SimulatedHost, float]]] = {}
         self._ends: list[int] = []
-        self._out = self._fetches = self._unsure = self._endless = self._overloaded = 0
+        self._out = self._fetches = self._overloaded = 0
         self._failing: dict[str, bool] = {}
         """The URLs of attempts that were drawn as failures, and whether others than overloads were among them."""
         self._course: list[tuple[int, float]] = []
@@ -174,8 +173,7 @@ class SimulatedCrawl:
         self._out -= len(ended)
         self._fetches += len(ended)
         for lease, host, seconds in ended:
-            self._unsure += host.drawn.ends < FEW
-            self._endless += host.drawn.endless
+            host.fetches += 1
             failing = lease.attempt > 1 and self._is_failing(lease, host)
             if host.overload and drawn() < host.overload:
                 self._overloaded += 1
@@ -201,7 +199,7 @@ class SimulatedCrawl:
                     host.left = links - new
                 if new and max_hops >= 0 and (hops := _hops(lease.uri)) >= max_hops:
                     new = 0
-                host.new *= host.fall
+                host.new = max(host.new * host.fall, host.least)
                 if new and by_url and lease.uri.source is None:
                     self._discovered += self._links(lease.uri.url, new, hops + 1)
                     plain.append(Finish(lease, fetch_seconds=seconds, crawl_delay=delay, size=host.size))
@@ -278,8 +276,7 @@ class SimulatedCrawl:
             ended_by=ended_by,
             seconds=self._clock.time() - self._question.start,
             fetches=self._fetches,
-            unsure=self._unsure,
-            endless=self._endless,
+            unsure=0,
             overloaded=self._overloaded,
             succeeded=now.succeeded - before.succeeded,
             failed=now.failed + now.given_up - before.failed - before.given_up,
@@ -292,6 +289,10 @@ class SimulatedCrawl:
             elsewhere=self._seen.elsewhere,
         )
         for queue in tables.flushed().compact_queues():
+            if (host := self._hosts.get(queue.id)) is not None:
+                goes_on = host.drawn.endless and queue.queued + queue.future > 0
+                found.endless += host.fetches * goes_on
+                found.unsure += host.fetches * (host.drawn.few or (host.drawn.endless and not goes_on))
             if queue.state is QueueState.RETIRED:
                 found.retired += 1
                 found.stranded += queue.queued + queue.future

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from itertools import islice
 from math import exp
 from random import Random
 
 from budgetfrontier.core.model import QueueHistory
 from budgetfrontier.reports.queue_sample import chosen_places
-from budgetfrontier.reports.trap_list import READ, suspect
+from budgetfrontier.reports.trap_list import most_interesting, suspect
 from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.backoff import OVERLOADED, UNAVAILABLE
 from budgetfrontier.rules.error_kinds import status_kind
@@ -23,7 +22,7 @@ from budgetfrontier.rules.simulation import (
     crawl_delay,
     ends_of,
     found_by,
-    may_be_steady,
+    leads_on,
     retry_after,
 )
 from budgetfrontier.settings.overrides import Effective
@@ -42,7 +41,7 @@ class SimulatedHost:
     """The draws for a queue."""
 
     __slots__ = (
-        *("answered", "crawl_delay", "drawn", "failure", "fall", "innocent", "left", "links"),
+        *("answered", "crawl_delay", "drawn", "failure", "fall", "fetches", "innocent", "least", "left", "links"),
         *("new", "other", "overload", "retry", "retry_after", "seconds", "size"),
     )
 
@@ -63,8 +62,9 @@ class SimulatedHost:
         self.other = max(1.0 - drawn.success / last, self.failure)
         self.seconds = max(drawn.seconds, 1e-3)
         self.links, self.size = drawn.links, round(drawn.size)
-        self.new, self.fall = drawn.new, exp(-drawn.fall)
-        self.left = 0.5 if drawn.steady else None  # the part of a new URI that its next page adds to, without chance
+        self.new, self.fall, self.least = drawn.new, exp(-drawn.fall), drawn.least
+        self.left = 0.5 if drawn.least else None  # the part of a new URI that its next page adds to, without chance
+        self.fetches = 0
         self.crawl_delay, self.answered, self.drawn = crawl_delay, answered, drawn
 
 
@@ -130,13 +130,10 @@ class Remembered:
             self._found[queue_id] = found / share
 
     def _found_suspects(self, view: View, now: float) -> set[int]:
-        """Return the queues that look like traps by their URIs, of those of which that tells how they go on."""
-        budgets, seen = BudgetsInForce(view), ((queue, self._seen(queue)) for queue in range(len(self._waiting)))
-        asked = (
-            queue for queue, history in seen if history is not None and may_be_steady(history, self._waiting[queue])
-        )
-        looked_at = map(view.queue_by_id, islice(asked, READ))
-        return {queue.id for queue in looked_at if suspect(view, queue, now, budgets) is not None}
+        """Return the queues that look like traps, of those that lead on."""
+        budgets, seen = BudgetsInForce(view), ((one, self._seen(one)) for one in most_interesting(view, None, now=now))
+        asked = (one for one, history in seen if history is not None and leads_on(history, self._waiting[one]))
+        return {one for one in asked if suspect(view, view.queue_by_id(one), now, budgets) is not None}
 
     def _seen(self, queue_id: int) -> QueueHistory | None:
         value = bytes(self._rows[_ROW * queue_id : _ROW * (queue_id + 1)])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from random import Random
+from time import gmtime
 from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Reader, Settings
+from budgetfrontier import Frontier, Outcome, QueueState, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Finish
 from budgetfrontier.rules.simulation import Question, Simulated, Step, middle
@@ -237,25 +239,55 @@ def test_pages_as_far_from_a_seed_as_may_be_lead_nowhere(tmp_path: Path) -> None
     assert found[1].ended_by == "finished" and 29 < found[1].fetches < found[2].fetches
 
 
-def test_a_calendar_of_which_a_year_waits_always_goes_on_too(tmp_path: Path) -> None:
-    """Its pages link to the next month, and to the same month of the next year: half of its links are known."""
+def calendar(path: Path, fetches: int, *, budget: int) -> float:
+    """Crawl a calendar beside a site of 80 pages until it is RETIRED, and return the time.
+
+    Months link to the next one, and to the same one of the next year: half of the links are known, and a year waits.
+    """
     clock = ManualClock(START)
-    with Frontier.open(tmp_path, clock=clock) as frontier:
-        frontier.schedule_many(["http://cal.test/cal/2026/11", *(f"http://site.test/{page}" for page in range(200))])
-        for _ in range(280):
-            clock.advance(10.0)
-            for lease in frontier.lease(2):
-                links = [f"http://site.test/{number}" for number in range(5)]
-                if "cal" in lease.queue:
-                    year, month = map(int, lease.uri.url.split("/")[-2:])
-                    following = (year + month // 12, month % 12 + 1), (year + 1 + month // 12, month % 12 + 1)
-                    links = [f"http://cal.test/cal/{one}/{two:02}" for one, two in following]
+    with Frontier.open(path, clock=clock) as frontier:
+        first = 12 * gmtime(START).tm_year
+        frontier.schedule_many([f"http://cal.test/{first // 12}/01", "http://site.test/0"])
+        frontier.adjust(match="host:cal.test", queue_total_budget=budget)
+        while leases := frontier.lease(2):
+            for lease in leases:
+                host, *path_ = lease.uri.url.removeprefix("http://").split("/")
+                links = [f"http://site.test/{random % 80}" for random in range(int(path_[0]), int(path_[0]) + 300, 37)]
+                if host == "cal.test":
+                    month = 12 * int(path_[0]) + int(path_[1])  # the next one
+                    links = [f"http://cal.test/{one // 12}/{one % 12 + 1:02}" for one in (month, month + 11)]
                 frontier.finish(lease, fetch_seconds=0.5, discovered=links)
-        calendar = frontier.queue("cal.test")
-        assert calendar is not None and 10 < calendar.queued < 16
-        spent = calendar.expenditure
-    found = simulated(tmp_path, clock.time(), changes=[("*", {"queue_total_budget": 1000})])
-    assert found.endless >= 1000 - spent and found.retired == 1 and found.stranded == calendar.queued
+            clock.advance(10.0)
+        trap = frontier.queue("cal.test")
+        assert trap is not None and trap.state is QueueState.RETIRED and trap.queued > 9 and trap.expenditure == fetches
+    return clock.time()
+
+
+@pytest.mark.parametrize("fetches", [50, 100, 200, 300])
+def test_a_calendar_of_which_a_year_waits_always_goes_on_too(tmp_path: Path, fetches: int) -> None:
+    now = calendar(tmp_path / "job", fetches, budget=fetches - 1)
+    for seed in range(1, 6):
+        copy = shutil.copytree(tmp_path / "job", tmp_path / str(seed))
+        raised = [("queue:cal.test", {"queue_total_budget": fetches + 299})]
+        found = simulated(copy, now, changes=raised, seed=seed)
+        assert (found.fetches, found.retired, found.endless, found.unsure) == (300, 1, 300, 0)
+        assert 10 <= found.stranded <= 13
+
+
+def test_a_host_that_has_come_to_an_end_is_not_said_to_have_none_in_sight(tmp_path: Path) -> None:
+    """Of a site of 80 pages 10 are known: twice as many would still lead on, and it ends nevertheless."""
+    random, clock = Random(1), ManualClock(START)
+    with Frontier.open(tmp_path, clock=clock) as frontier:
+        frontier.schedule("http://site.test/0")
+        for _ in range(10):
+            (lease,) = frontier.lease(1)
+            frontier.finish(lease, discovered=[f"http://site.test/{random.randrange(80)}" for _ in range(8)])
+            clock.advance(10.0)
+    cut = simulated(shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-cut")), clock.time(), most=12)
+    found = simulated(tmp_path, clock.time(), seed=2)
+    assert (found.ended_by, found.queued, found.retired) == ("finished", 0, 0)
+    assert found.endless == 0 and found.unsure == found.fetches > 12
+    assert (cut.ended_by, cut.endless, cut.unsure) == ("fetches", 12, 0)
 
 
 @pytest.mark.parametrize("ahead", [1, 2])
