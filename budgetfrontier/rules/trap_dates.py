@@ -8,8 +8,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 _YEAR_NAME = re.compile(r"(?:year|yr|jahr|annee|ano|anno|y)=$", re.IGNORECASE)
-_CALENDAR = re.compile(r"calend|kalender|agenda|event|month|week|year|date", re.IGNORECASE)
+_CALENDAR = re.compile(
+    r"calend|kalend|agenda|event|month|week|year|date|termin|schedul|program|archiv|diary|"
+    r"(?<![a-z])(?:cal|ev|days?|tage?|dates?|jahr|monat|mois|mes|anno)(?![a-z])",
+    re.IGNORECASE,
+)
 _MONTH = re.compile(r"[-_./](?:0?[1-9]|1[0-2])(?!\d)")
+_DAY = re.compile(_MONTH.pattern + r"[-_./](?:0?[1-9]|[12]\d|3[01])(?!\d)")
 _COMPACT = re.compile(r"[12]\d{3}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?")
 _DELIMITERS = "/?&="
 _NUMBER = "\0"
@@ -84,12 +89,18 @@ def _place(slot: str) -> str:
 
 
 def _is_date(href: str, found: re.Match[str]) -> bool:
-    """Return whether a number is the year of a date, or a date."""
+    """Return whether a number is the year of a date, or a date.
+
+    With a month behind it at the beginning of the path, with a month and a day, or after a word of calendars: the
+    second number of /line/2069/01 may be that of a stop.
+    """
     digits, before = found[0], href[: found.start()]
     if len(digits) == 4 and "1000" <= digits <= "2999":
-        if _MONTH.match(href, found.end()) or _YEAR_NAME.search(before):
+        start = before.find("/", 8)
+        is_first = start == len(before) - 1 and _MONTH.match(href, found.end())
+        if is_first or _DAY.match(href, found.end()) or _YEAR_NAME.search(before):
             return True
-        return _CALENDAR.search(before, before.find("/", 8)) is not None
+        return _CALENDAR.search(before, start) is not None
     return len(digits) in (6, 8) and _COMPACT.fullmatch(digits) is not None
 
 

@@ -187,6 +187,15 @@ def library(path: str, request: int) -> list[str]:
     return [*(f"/book/{one}/" for one in ids), *([f"/list/{page + 1}"] if page < 39 else [])]
 
 
+def buses(path: str, request: int) -> list[str]:
+    """The stops 1 to 12 of bus lines 2001 to 2099: each leads to the next one, and to that of the next line."""
+    if path == "/":
+        return [f"/line/{number}/01" for number in range(2001, 2100, 9)]
+    number, stop = map(int, path.split("/")[2:])
+    following = [f"/line/{number}/{stop + 1:02d}"] * (stop < 12)
+    return [*following, *[f"/line/{number + 1}/{stop:02d}"] * (number < 2099)]
+
+
 TRAPS: dict[str, Links] = {
     "calendar": calendar,
     "shop": shop,
@@ -206,4 +215,5 @@ HONEST: dict[str, Links] = {
     "forecasts": forecasts,
     "indexed-forecasts": indexed_forecasts,
     "library": library,
+    "buses": buses,
 }

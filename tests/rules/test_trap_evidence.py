@@ -105,6 +105,8 @@ def test_rules_are_valid_and_reject_the_share_that_is_told(drawn: list[str]) -> 
         ("future-dates", [f"/cal?date={year}-04-01" for year in range(2020, 2040)]),
         ("future-dates", [f"/cal/{year}0401" for year in range(2020, 2040)]),
         ("future-dates", [f"/venue/hall-{n}/month/{2030 + n}/4" for n in range(20)]),
+        ("future-dates", [f"/{2030 + n}/{1 + n % 12:02d}/" for n in range(20)]),
+        ("future-dates", [f"/tours/{2030 + n}-{1 + n % 12:02d}-{1 + n % 30}" for n in range(20)]),
     ],
 )
 def test_signs(code: str, paths: list[str]) -> None:
@@ -121,6 +123,13 @@ def test_signs(code: str, paths: list[str]) -> None:
         [f"/object/{number * 2654435761 % 2**48:012x}/{what}" for number in range(60) for what in ("images", "text")],
         [f"/index.php?title=A{n}&action=history&limit=50" for n in range(100)],
         [f"/thread/{n}?page={page}" for n in range(30) for page in range(5)],
+        [f"/line/{number}/{stop:02d}" for number in range(2001, 2100) for stop in range(1, 13)],
+        [f"/line/{number}-{stop}" for number in range(2001, 2100) for stop in range(1, 13)],
+        [f"/item/{number}" for number in range(2031, 2100)],
+        [f"/thread/{number}/" for number in range(2031, 2100)],
+        [f"/thread/{number}/{page}" for number in range(2031, 2100) for page in range(1, 4)],
+        [f"/catalogue/{number}.{part:02d}" for number in range(2031, 2100) for part in range(1, 6)],
+        [f"/inventory?number={number}-{part}" for number in range(2031, 2100) for part in range(1, 6)],
         [f"/s/{n * 2654435761 % 2**48:012x}" for n in range(60)],
         [f"/event/{n}/the-2030-plan" for n in range(60)],
         [f"/en/topic-{n}/en/page" for n in range(60)],
