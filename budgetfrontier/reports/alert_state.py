@@ -11,7 +11,7 @@ import msgspec
 
 from budgetfrontier.core.units import counted, format_time
 from budgetfrontier.reports.format import clean
-from budgetfrontier.rules.alert_conditions import CrawlSample, RaisedAlert, TopSpender, TrapSuspect
+from budgetfrontier.rules.alert_conditions import TOLD_BY_VERDICT, CrawlSample, RaisedAlert, TopSpender, TrapSuspect
 from budgetfrontier.storage.whole_files import name_for_damaged
 
 _FRESH = 3600.0  # seconds
@@ -133,7 +133,8 @@ def problems(files: AlertFiles) -> Iterator[tuple[str, str, str]]:
     as_of = f", as of {format_time(state.looked, _MINUTE)}" if age > _WATCHED else ""
     for name, about in state.raised.items() if not (as_of and state.over) else ():
         since = f"{format_time(about.since, _MINUTE)}{as_of}"
-        yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {clean(name)} since {since}: {about.text}"
+        told = "." if name in TOLD_BY_VERDICT else f": {about.text}"
+        yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {clean(name)} since {since}{told}"
     failed = [one for one in state.deliveries if one.error and one.done and state.looked - one.time < _DAY]
     if failed:
         last, number = failed[-1], counted(len(failed), "alert was", "alerts were")

@@ -173,7 +173,7 @@ def chart(
 def _framed(inner: str, since: float, until: float, top: float, label: str, write: Callable[[float], str]) -> str:
     """Return a plot with both axes; nothing is known if `top` is 0."""
     grid = "".join(f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>' for y in (16, 58, 100))
-    amounts = ((12, top), (54, top / 2)) if top else ()
+    amounts = [(12, top), (54, top / 2)] if write(top / 2) != write(0.0) else [(12, top)] if top else []
     texts = "".join(f'<text class="tick" x="0" y="{y}">{text(write(amount))}</text>' for y, amount in amounts)
     texts += "".join(_time(when, since, until, name) for when, name in _axis(since, until))
     plot = f'<svg class="plot" y="16" height="84" viewBox="0 0 1000 84" preserveAspectRatio="none">{inner}</svg>'

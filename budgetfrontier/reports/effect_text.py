@@ -31,6 +31,8 @@ def as_told(name: str, value: object) -> str:
     if isinstance(value, dict):
         return _told_parts(name, value)
     if isinstance(value, list):
+        if not value:
+            return "none"
         if any(isinstance(one, dict) for one in value):
             return f"({len(value)})"
         more = f", and {len(value) - _LISTED:,} more" if len(value) > _LISTED else ""

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-KINDS = (
-    *("frontier", "crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads"),
-    *("labels", "quotas", "groups", "rates", "busiest", "forecast", "settings"),
-)
-"""The frontier report, Heritrix's others, those of labels, quotas and groups, those over time, and the settings."""
+CONTENTS = {
+    "frontier": "verdict, totals, and the queues of each state",
+    "crawl-summary": "how long all runs took, what they fetched, and how the last one stopped",
+    "seeds": "the fate of each seed",
+    "hosts": "fetches, bytes and robots denials of each host, and what is left",
+    "mimetypes": "fetches and bytes of each media type",
+    "responsecodes": "fetches of each status",
+    "sourcetags": "fetches of each source tag and host",
+    "threads": "the URIs that are leased, the oldest first",
+    "labels": "what was fetched with each label of seeds",
+    "quotas": "how much of each quota is used",
+    "groups": "queues, spend and waits of each group of queues",
+    "rates": "the rate of each figure in the last hour, beside the hour before and yesterday",
+    "busiest": "the queues that spent and fetched most in the last hour",
+    "forecast": "when each bound would end the crawl",
+    "settings": "the settings and their defaults, without secrets",
+}
+"""The contents of each kind of report: the frontier report, Heritrix's others, those over time, and the settings."""
+
+KINDS = tuple(CONTENTS)
 
 WITH_SINCE = ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags", "rates", "busiest", "forecast")
 """The kinds that can be about the time since a moment; the others are as of now."""

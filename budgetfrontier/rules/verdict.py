@@ -19,7 +19,8 @@ from budgetfrontier.rules.run_history import SERVE, WORKER, keeps_leases, may_cr
 
 SILENT = 60.0
 """Seconds without a call after which a process hangs, unless commits are rarer."""
-_WITH_QUEUED = (QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED, QueueState.INACTIVE)
+WITH_QUEUED = (QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED, QueueState.INACTIVE)
+"""The states of queues whose URIs count as queued."""
 GONE = "a process that is gone: the next start takes back what it had leased"
 """The words on leases that nobody holds any more (`are_leases_held`)."""
 LONG_OUT = 120.0
@@ -439,7 +440,7 @@ def _hung(s: Standing) -> Verdict:
 def pause_sentence(s: Standing) -> str:
     """Return the sentence on a pause: its author, start and reason, and the URIs still out."""
     if s.totals.pause_reason == FINISH:
-        count = sum(s.totals.queues.get(state, 0) for state in _WITH_QUEUED)
+        count = sum(s.totals.queues.get(state, 0) for state in WITH_QUEUED)
         waiting = f"{counted(s.totals.queued, 'URI waits', 'URIs wait')} in {counted(count, 'queue')}"
         clauses = [waiting] if s.totals.queued else []
         clauses += [f"{counted(later, 'URI is', 'URIs are')} scheduled for later"] if (later := _later(s)) else []
@@ -523,7 +524,7 @@ def _at_work(s: Standing) -> Verdict:
 
 def _retires_all(s: Standing) -> bool:
     """Return whether all URIs that count as queued are in INACTIVE queues over budget, and none is for later."""
-    waiting = [state for state in _WITH_QUEUED if s.totals.queues.get(state, 0)]
+    waiting = [state for state in WITH_QUEUED if s.totals.queues.get(state, 0)]
     return s.over_budget and waiting == [QueueState.INACTIVE] and not _later(s)
 
 

@@ -610,7 +610,7 @@ class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     every: Annotated[float, Field("write the reports this often; 0: only at each stop", DURATION)] = 300.0
 
 
-class AlertSink(msgspec.Struct, frozen=True, kw_only=True):
+class AlertSink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A receiver of alerts: a webhook, a command or mail. `${NAME}` stands for an environment variable."""
 
     name: Annotated[str | None, Field("its name in lists, and for --test; null: its kind", optional(NAME))] = None

@@ -170,10 +170,10 @@ def link_to(base: str, path: str, /, **values: object) -> str:
 
 
 def utc(when: float) -> Markup:
-    """Return a time in UTC, in words if it has no date; "-" for never."""
+    """Return a time with its zone, in words if it has no date; "-" for never."""
     if when <= 0:
         return Markup("-")
-    stamp, shown = format_time(when), format_time(when, "%Y-%m-%d %H:%M:%S")
+    stamp, shown = format_time(when), format_time(when, "%Y-%m-%d %H:%M:%S UTC")
     return Markup(shown) if shown == stamp else Markup('<time datetime="{}">{}</time>').format(stamp, shown)
 
 

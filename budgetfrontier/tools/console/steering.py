@@ -241,6 +241,8 @@ def context(task: Task, waits: str) -> dict[str, Any]:
 def _asked(task: Task) -> dict[str, Any]:
     """Return the arguments of a command, those of a simulation in the words of its form."""
     args = dict(task.asked.args)
+    if args.get("ids", ()) is None:
+        args["ids"] = "all"
     if task.asked.op == SIMULATE:
         args |= {"fetchers": args["fetchers"] or "as set", "max_fetches": f"{args['max_fetches']:,}"}
     return args

@@ -74,7 +74,9 @@ def test_what_begins_and_what_ends_is_told_once_whoever_watches(job: Path, hook:
     listed = json.loads(cli("alerts", job, "--format", "json").out)
     assert [(one["condition"], one["level"], one["told"]) for one in listed] == [("paused", "warn", "ops")]
     assert "paused by anna" in listed[0]["text"] or "lunch" in listed[0]["text"]
-    assert " Wrong now: Alert paused since " in cli("report", job).out
+    report = cli("report", job).out
+    assert re.search(r" Wrong now: Alert paused since \S+ \S+ UTC\.\n", report), "the verdict says the rest"
+    assert report.count("The crawl is paused") == 1
     assert cli("resume", job).code == 0
     looked = format_time(json.loads((job / FILE).read_text())["looked"])
     over = cli("alerts", job, "--once").out
@@ -302,7 +304,7 @@ def test_alerts_at_which_nobody_looks_any_more_are_told_with_their_time(job: Pat
     (job / FILE).write_text(json.dumps(state))
     looked = format_time(state["looked"], "%Y-%m-%d %H:%M UTC")
     said = next(line for line in cli("report", job).out.splitlines() if "Wrong now: Alert paused since" in line)
-    assert f" UTC, as of {looked}: " in said
+    assert said.endswith(f" UTC, as of {looked}.")
     (job / FILE).write_text(json.dumps(state | {"over": True}))
     assert "Wrong now: Alert" not in cli("report", job).out
 

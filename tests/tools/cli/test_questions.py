@@ -173,7 +173,7 @@ ANSWERS = {
         query="?op=snooze&match=queue:capped.test&for=2h&reason=night",
     ),
     "How do I try all dead letters of one reason again?": Answer(
-        ("would replay 1 dead letter of 1 queue",), ("1 dead letter, the oldest first", "poison")
+        ("would replay 1 dead letter of 1 queue",), ("1 dead letter.", "poison", "Replay")
     ),
     "How do I have a URL crawled again when it is found?": Answer(
         ("would forget 1 URL",),

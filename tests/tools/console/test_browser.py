@@ -203,11 +203,10 @@ def test_a_narrow_page_shows_which_one_it_is_and_is_not_wider_than_the_window(ho
     [
         {"op": "adjust", "match": "*", "total": "50", "set": "politeness.min_delay=10s", "reason": "x"},
         {"op": "retire", "queue": '"snoozed.test"', "reason": "x"},
+        {"op": "terminate", "reason": "x"},
     ],
 )
-def test_a_dry_run_shows_the_new_values_on_a_narrow_page(
-    job: Path, devtools: str, tmp_path: Path, form: dict[str, str]
-) -> None:
+def test_a_dry_run_can_be_read_on_a_narrow_page(job: Path, devtools: str, tmp_path: Path, form: dict[str, str]) -> None:
     async def dry_run(client: Client, console: Console) -> str:
         headers, text = {"Authorization": f"Bearer {TOKEN}"}, ""
         async with client.post("/steer", data=form, headers=headers) as answer:
@@ -228,6 +227,9 @@ def test_a_dry_run_shows_the_new_values_on_a_narrow_page(
             assert await page.value(f"{cells}.length") >= 2
             off = f"{cells}.filter(one => one.getBoundingClientRect().right > innerWidth).length"
             assert await page.value(off) == 0
+            for scheme in ("light", "dark"):
+                await page.look(width=390, scheme=scheme)
+                assert await page.value(FAINT) == [], scheme
 
     asyncio.run(run())
 

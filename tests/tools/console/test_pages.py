@@ -53,7 +53,8 @@ def test_a_scan_shows_no_queue_in_a_state_that_it_has_left_since(job: Path) -> N
     assert "Rows 1 to 2 of 2" in before and ">named.test<" in before and "as of the scan" not in before
     assert ">capped.test<" in after and ">named.test<" not in after and ">1 row</span>" in after
     assert "1 queue more was RETIRED as of the scan, and is not any more." in after
-    assert re.search(r"1 retired queue <span class=\"stamp\">\(as of .{,120} UTC: \d+ URIs in 2 queues\)</span>", work)
+    held = r"1 retired queue <span class=\"stamp\">\(as of .{,120} UTC</time>: \d+ URIs in 2 queues\)</span>"
+    assert re.search(held, work)
     assert "No queue matches" in none and "Rows 1 to 0" not in none
 
 
@@ -91,7 +92,7 @@ def test_traps_are_listed_with_what_would_hold_each(job: Path) -> None:
 
 
 def test_leases_are_listed_with_their_age(job: Path) -> None:
-    assert "Nothing is out" in get(job, "/leases")[1]
+    assert "0 leases out" in get(job, "/leases")[1]
     with Frontier.open(job / "frontier") as frontier:
         frontier.schedule_many(["http://out.test/1", "http://other.test/1"])
         frontier.lease(2)
@@ -110,7 +111,7 @@ def test_the_history_of_a_queue_has_what_was_done_to_its_dead_letters(job: Path)
         frontier.delete(queue="d*.test", pattern="nothing", reason="in vain", who="bob")
         frontier.delete(queue="d*.test", pattern="more", reason="a glob", who="bob")
     history = get(job, f"/queue/{letter.queue}")[1].partition("History")[2]
-    assert "Dropped 1 dead letter" in history and "of no use" in history and "<td>named</td>" in history
+    assert "Dropped 1 dead letter" in history and "of no use" in history and ">named</td>" in history
     assert "a glob" in history and "in vain" not in history
     assert "of no use" not in get(job, "/queue/named.test")[1].partition("History")[2]
 

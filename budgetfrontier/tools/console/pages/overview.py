@@ -13,7 +13,7 @@ from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, compared
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
 from budgetfrontier.rules.forecasts import Forecast, binding, full_now
-from budgetfrontier.rules.verdict import Verdict, standstill, verdict
+from budgetfrontier.rules.verdict import WITH_QUEUED, Verdict, standstill, verdict
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.report import BloomUse, bloom_use
@@ -153,7 +153,7 @@ def rate_of(rates: Sequence[RatePerSecond], name: str = "fetched") -> float | No
 def big_figures(totals: Summary, drawn: Curves, rate: float | None, when: str) -> list[BigFigure]:
     """Return the four figures that matter: what is queued, the rate and `when` it was so, the spend, and the errors."""
     by_name = {curve.name: curve for curve in drawn.figures}
-    queues = sum(totals.queues.values())
+    queues = sum(totals.queues.get(state, 0) for state in WITH_QUEUED)
     fetched, spent = by_name["fetched"], by_name["spent"]
     missed = [
         None if one is None or other is None else one + other

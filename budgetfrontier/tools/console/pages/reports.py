@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from budgetfrontier.reports.kinds import KINDS, formats
+from budgetfrontier.reports.kinds import CONTENTS, formats
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.log_files import log_files
 from budgetfrontier.tools.console.query import Query
@@ -15,7 +15,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return the lists of reports."""
     command = shlex.join(("budgetfrontier", "report", str(job.folder)))
     return {
-        "kinds": {kind: formats(kind) for kind in KINDS},
+        "kinds": [(kind, has, formats(kind)) for kind, has in CONTENTS.items()],
         "files": log_files(job.folder / "reports"),
         "command": command,
     }
