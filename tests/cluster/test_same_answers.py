@@ -33,6 +33,7 @@ SETTINGS: dict[str, Any] = {
     "seeds": [f"https://{host}/" for host in HOSTS[:4]] + ["https://h0.test/never", "nonsense"],
     "frontier": {
         "queue_total_budget": 40,
+        "keep_urls": True,
         "quotas": {"host": {"urls": 30, "error_bytes": 5}},
         "retry": {"max_retries": 0},
         "politeness": {"min_delay": 0, "max_delay": 0, "delay_factor": 0},  # states do not depend on when it is
@@ -198,6 +199,40 @@ def test_commands_answer_alike(both: tuple[Path, Any], seed: int, capsys: pytest
     one, many = ([row["command"] for row in side.applied()] for side in sides)
     assert one == many
     assert sides[0].letters().keys() == sides[1].letters().keys()
+
+
+UNDONE = {
+    "adjust": ["--total-budget", "7", "--match", "queue:cal.test"],
+    "retire": ["cal.test"],
+    "snooze": ["cal.test", "--until", "4000000000"],
+    "set-queue": ["cal.test", "--interval", "1h"],
+    "pause": [],
+    "retire many": ["--match", "domain:cal.test"],
+    "set-queue many": ["--match", "domain:cal.test", "--interval", "1h"],
+    "delete": ["--queue", "cal.test"],
+}
+"""Commands that change something, from each kind of those that can be undone."""
+
+
+@pytest.mark.parametrize("kind", UNDONE)
+def test_a_command_is_undone_once_in_both(
+    both: tuple[Path, Any], kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, *many = kind.split()
+    once = many or command == "delete"  # the undo of these cannot be undone
+    answers = []
+    for side in (Side(str(both[0]), capsys), Side(URL, capsys)):
+        side.run("resume")
+        assert side.run(command, *UNDONE[kind])[0] == 0
+        number = side.names()[-1]
+        assert side.told("undo", number)[0] == 0
+        undo = side.names()[-1]
+        given = [(number,), (number, "--force"), (undo,), (undo,), *[(number,), (number,)][: 0 if once else 2]]
+        answers.append([side.told("undo", *one) for one in given])
+    assert answers[0] == answers[1]
+    refused = [f"{command}, is undone already" in answer[1] for answer in answers[0]]
+    assert refused == ([True, True, False, False] if once else [True, True, False, True, False, True])
+    assert [answer[0] for answer in answers[0]] == ([1] * 4 if once else [1, 1, 0, 1, 0, 1])
 
 
 def test_traps_are_the_same(both: tuple[Path, Any], capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,6 +99,10 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
     if not remove and not restore:
         raise _replaced(entry)
     changed = [*restore, *(there[number] for number in remove)]
+    stay = edited(in_force, Edit(remove, restore))
+    restore = [one for one in restore if one in stay]
+    if not remove and not restore:
+        raise _replaced(entry)
     later = [one for one in there.values() if one.id > entry.id and any(_contend(one, each) for each in changed)]
     gone = len(remove) < len(inverse["remove"])
     if (later or gone) and not force:
@@ -107,10 +111,6 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
             what = f"adjustment {later[-1].id} sets the same settings"
             where = f', and "{brief(later[-1].match)}" may match the same queues'
         raise FrontierError(f"{entry.id} is not undone, because {what} since{where}; {FORCE}")
-    stay = edited(in_force, Edit(remove, restore))
-    restore = [one for one in restore if one in stay]
-    if not remove and not restore:
-        raise _replaced(entry)
     return Edit(remove, restore)
 
 

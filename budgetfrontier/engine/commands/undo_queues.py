@@ -62,17 +62,17 @@ def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> l
         ]
     differences = []
     if found["block"] != after["block"]:
-        differences.append(_moved("it is blocked", found["block"], "was blocked", after["block"]))
+        differences.append(_moved("blocked", found["block"], after["block"]))
     rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
     if command == "wake" and rests != rested:
-        differences.append(_moved("it rests", rests, "did", rested))
+        differences.append(_moved("at rest", rests, rested))
     return differences
 
 
-def _moved(what: str, now: float, was_what: str, was: float) -> str:
+def _moved(how: str, now: float, was: float) -> str:
     """Return that the end of a wait has moved; if that is by less than a second, without the times."""
-    until, before = _until(now), _until(was)
-    return f"{what} {until}, and {was_what} {before}" if until != before else f"{what} {until}, by a later command"
+    until, before = _until(how, now), _until(how, was)
+    return f"it is {until}, and was {before}" if until != before else f"it is {until}, by a later command"
 
 
 def _state(look: dict[str, Any]) -> str:
@@ -84,8 +84,8 @@ def _shown(name: str, value: float | None) -> str:
     return "that of the settings" if value is None else pace_in_words(name, value)
 
 
-def _until(when: float) -> str:
-    return f"until {format_time(when)}" if when > 0 else "not at all"
+def _until(how: str, when: float) -> str:
+    return f"{how} until {format_time(when)}" if when > 0 else f"not {how}"
 
 
 def step(kernel: Kernel, progress: Progress, limit: int, now: float, *, force: bool) -> bool:

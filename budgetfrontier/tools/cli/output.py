@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.core.effect_words import PACE, pace_in_words
+from budgetfrontier.core.effect_words import PACE, command_in_words, pace_in_words
 from budgetfrontier.core.units import format_time
 from budgetfrontier.core.vocabulary import ROW_FIELDS
 from budgetfrontier.tools.cli import common
@@ -160,7 +160,8 @@ def write_audit(
         entry = one.entry
         head: tuple[object, ...]
         if args.format == "text":
-            head = (one.id, _when(entry.when), entry.command, entry.who, entry.reason, sentence(entry))
+            command = command_in_words(entry.command)
+            head = (one.id, _when(entry.when), command, entry.who, entry.reason, sentence(entry))
         else:
             head = (one.id, entry.when, entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
         tail: tuple[object, ...] = ((one.covers,) if covers else ()) + ((one.partitions,) if where else ())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.core.units import format_time
 from budgetfrontier.tools.cli import common, exits
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
@@ -14,6 +16,7 @@ from budgetfrontier.tools.cli.sentences import note, say
 from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
+    from budgetfrontier.reports.audit_inverses import KeptRow
     from budgetfrontier.reports.operators import CrawlOperator
 
 DROP = ("reason", "who")
@@ -59,7 +62,7 @@ def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
             _, failed = give(args, operator, "discard", {"id": row.id})
             code = max(code, failed)
     if not args.discard or args.dry_run or args.format != "text":
-        rows = (row._replace(when=format_time(row.when)) if args.format == "text" else row for row in chosen)
+        rows: Iterable[tuple[object, ...]] = map(_in_words, chosen) if args.format == "text" else chosen
         common.write_rows(args, rows, KeptRow._fields, drop=DROP)
     if args.format == "text":
         rest = "; what the command in progress keeps is listed once that is done" if operator.in_progress() else ""
@@ -71,3 +74,8 @@ def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
         else:
             say(f"discarded {total}")
     return code
+
+
+def _in_words(row: KeptRow) -> tuple[object, ...]:
+    """Return a row as text has it."""
+    return row.id, command_in_words(row.command), format_time(row.when), *row[3:]

@@ -9,6 +9,7 @@ from itertools import islice, starmap
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.core.vocabulary import AUDITED, ROW_FIELDS, CrawlState, QueueState
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import kinds
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _LARGE_LOG = 256 << 20  # bytes
+_OPERATIONS = tuple(map(command_in_words, AUDITED))
 
 
 def register(commands: Commands) -> None:
@@ -134,8 +136,8 @@ def _register_audit(commands: Commands) -> None:
     )
     parser.add_argument("--who", metavar="NAME", help="only commands of this person or program")
     parser.add_argument(
-        "--operation", action="append", choices=AUDITED, metavar="NAME",
-        help=f"only this command, repeatable: {', '.join(AUDITED)}",
+        "--operation", action="append", type=command_in_words, choices=_OPERATIONS, metavar="NAME",
+        help=f"only this command, repeatable: {', '.join(_OPERATIONS)}",
     )  # fmt: skip
     for option, what in (("--since", "from this time on"), ("--until", "before this time")):
         parser.add_argument(
@@ -289,7 +291,7 @@ def _is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) ->
     people.add(entry.who)
     return (
         args.who in (None, entry.who)
-        and (not args.operation or entry.command in args.operation)
+        and (not args.operation or command_in_words(entry.command) in args.operation)
         and (args.since is None or entry.when >= args.since)
         and (args.until is None or entry.when < args.until)
     )

@@ -184,6 +184,20 @@ def test_queue_shows_the_interval_and_the_limit_of_its_own(tmp_path: Path, cli: 
     assert (shown["interval"], shown["max_completed"], shown["completed"]) == (5400.0, 3, 0)
 
 
+@pytest.mark.parametrize("operation", ["set-queue", "set_queue"])
+def test_the_audit_names_commands_as_they_are_given(tmp_path: Path, cli: Cli, operation: str) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"keep_urls": True}})) as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.retire("a.test")
+    assert cli("set-queue", tmp_path, "--match", "*", "--interval", "1h").code == 0
+    assert cli("audit", tmp_path, "--operation", operation).out.splitlines()[1].split()[:3:2] == ["2", "set-queue"]
+    (entry,) = json.loads(cli("audit", tmp_path, "--operation", operation, "--format", "json").out)
+    assert entry["command"] == "set_queue", "programs have the name of the operation"
+    assert cli("removed", tmp_path).out.splitlines()[1].split()[1] == "set-queue"
+    (kept,) = json.loads(cli("removed", tmp_path, "--format", "json").out)
+    assert kept["command"] == "set_queue"
+
+
 @pytest.mark.parametrize("command", ["queue", "explain", "retire", "unretire", "snooze", "wake"])
 def test_a_queue_that_has_a_port_is_suggested(tmp_path: Path, cli: Cli, command: str) -> None:
     job = tmp_path / "job"

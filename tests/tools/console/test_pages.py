@@ -400,6 +400,9 @@ def test_a_queue_shows_the_interval_and_the_limit_of_its_own(tmp_path: Path) -> 
     assert "<dt>interval of its own</dt><dd>1h30m between two leases, at least</dd>" in text
     assert "<dt>completed URLs</dt><dd>0 of 3, its limit" in text
     assert "interval of its own" not in get(job, "/queue/b.test")[1]
+    for command in "set-queue", "set_queue":
+        assert ">set-queue 1</a>" in get(job, f"/audit?command={command}")[1]
+    assert "No command matches" in get(job, "/audit?command=retire")[1]
 
 
 def test_sheets_and_seeds_with_settings_are_sources_of_values(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.audit_inverses import keeps, kept_row
@@ -51,7 +52,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     before = query.number("before", 0, most=1 << 62) if job.is_folder else 0
     start = 0 if job.is_folder else query.number("start", 0, most=MOST_ROWS)
     only = str(query.number("id", 0, most=1 << 62) or "") if job.is_folder else query.text("id")
-    command, who, text = query.text("command"), query.text("who"), query.text("q")
+    command, who, text = command_in_words(query.text("command")), query.text("who"), query.text("q")
     counts = job.sample_now().totals.queues
     kept, older = query.flag("kept"), query.text("older_than")
     until = time.time() - (duration("older_than", older) if older else 0.0)
@@ -62,7 +63,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         looked_at.append(entry.id)
         if entry.when > until or (kept and not keeps(entry, until)):
             return False
-        return command in ("", entry.command) and who in ("", entry.who) and text in _all_of(entry, text)
+        is_asked_for = command in ("", command_in_words(entry.command))
+        return is_asked_for and who in ("", entry.who) and text in _all_of(entry, text)
 
     def read(operator: CrawlOperator) -> dict[str, Any]:
         following: dict[str, Any] | None = None
