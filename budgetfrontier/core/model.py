@@ -498,6 +498,9 @@ class Summary(msgspec.Struct, kw_only=True):
     answers_5xx: int = 0
     unanswered: int = 0
     """Attempts that failed without an answer, or that were answered with a status that is in no class."""
+    found: int = 0
+    """The part of `scheduled` that crawling has found: given to `finish`, or scheduled by a program after it had leased
+    a URI. The others were brought: seeds before that, and imports."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)

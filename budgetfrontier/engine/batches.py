@@ -26,7 +26,14 @@ class Batches:
 
     def schedule(self, uris: Iterable[str | CrawlUri]) -> Tally:
         """Admit a batch; count the results."""
-        return self._count(uris, lambda part, tally: self._admitter.take(part, tally, self._guard.now()))
+        guard = self._guard
+
+        def take(part: list[str | CrawlUri], tally: Tally) -> None:
+            before = tally.added
+            self._admitter.take(part, tally, guard.now())
+            guard.tables.count_found(tally.added - before)
+
+        return self._count(uris, take)
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool) -> Tally:
         """Mark a batch as seen; with `charge`, charge the queues of URIs not seen before."""
@@ -40,7 +47,9 @@ class Batches:
         admissions: list[Admission] = []
 
         def take(part: list[str | CrawlUri]) -> None:
-            admissions.extend(self._admitter.take_each(part, guard.now()))
+            found = self._admitter.take_each(part, guard.now())
+            guard.tables.count_found(found.count(Admission.ADDED))
+            admissions.extend(found)
 
         for part in parts(guard.materialize(uris)):
             guard.operate(partial(take, part), changes=len(part))

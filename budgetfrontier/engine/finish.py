@@ -89,6 +89,7 @@ class Finisher:
         if read is not None and admitted is not None:
             before = queue.enqueued
             self._admitter.admit(read, admitted, now, lease.uri)
+            counters.found += admitted.added
             tables.history.ended(lease, ending, admitted.added, queue.enqueued - before)  # type: ignore[arg-type]  # it has links
         elif ending is not None:
             tables.history.ended(lease, ending)

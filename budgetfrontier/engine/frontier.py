@@ -222,6 +222,8 @@ class Frontier:
             if admission is not None:
                 return admission, GATHERING
         admission = self._admitter.take_one(uri, now)
+        if admission is Admission.ADDED:
+            self._tables.count_found(1)
         if not self._counters.queued or self._counters.state is not _RUNNING:
             guard.settle()
         self._scheduled = commits.changes + 1

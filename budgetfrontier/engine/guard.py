@@ -308,7 +308,7 @@ class Guard:
         tables = self.tables
         self.hooks.before_commit()
         tables.counters.time = now = self.now()
-        if now >= tables.series.due:
+        if tables.series.is_due(now):
             tables.series.record(now)
         else:
             tables.series.behind = True

@@ -23,7 +23,7 @@ class Series:
 
     One row has 150 bytes, and the busiest queues of an hour 10.6 KB: of a year of crawling without a stop remain at the
     most 1,560 rows of a minute, 720 of an hour and 365 of a day (0.4 MB), and the busiest queues of 720 hours and of
-    365 days (11.4 MB). Each stop adds two rows: up to 23 stops an hour and, once they are 30 days old, a day.
+    365 days (11.4 MB). Each stop or pause adds two rows: up to 23 stops an hour and, once they are 30 days old, a day.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Series:
         *,
         unstored: records.SeriesRow | None,
         crawls: Callable[[], bool],
+        halted: Callable[[], bool],
     ) -> None:
         self._env = env
         self._table = env.db[keys.SERIES]
@@ -47,13 +48,15 @@ class Series:
         """Whether it has another row than that of its beginning."""
         self._hour = series_periods.hour_of(int(now))
         self._busiest = busiest_queues
-        self._crawls = crawls
+        self._crawls, self._halted = crawls, halted
+        self._was_halted = halted()
+        """Whether the crawl was PAUSED or TERMINATED when a row was due last, or at the beginning of the run."""
         if unstored is not None:
             self._end_killed(unstored)
         self._put_row(self._last)
         self._restore()
         self.due = series_periods.next_row(now)
-        """The time (epoch seconds) from which a commit writes a row."""
+        """The time (epoch seconds) from which a commit writes a row, whatever has happened."""
         self.behind = False
         """Whether there was a commit since the last row."""
 
@@ -63,20 +66,37 @@ class Series:
         if value is not None:
             self._busiest.start(records.decode_busy(value))
 
+    def is_due(self, now: float) -> bool:
+        """Return whether a commit writes a row now: once a minute, and where a pause begins or ends."""
+        if now >= self.due:
+            return True
+        if self._was_halted and not self._halted() and int(now) == int(self._last.time):
+            self._was_halted = False  # a second has no room for another beginning; the pause was shorter
+        return self._was_halted is not self._halted()
+
+    def steered(self, now: float) -> None:
+        """Write a row if a command has just begun or ended a pause: the commit that holds it may be later."""
+        if self._was_halted is not self._halted() and self.is_due(now):
+            self.record(now)
+
     def record(self, now: float) -> None:
         """Write the row of the totals as they are now, and thin old rows. The commit is the caller's.
 
-        A run that has changed nothing writes none, unless it is one of crawling that has waited for a minute or more.
+        A run that has changed nothing writes none, unless it is one of crawling that has waited for a minute or more,
+        or goes on after a pause.
         """
         row, last = records.row_of(self._totals(), now, run=self._run), self._last
         self.due, self.behind = series_periods.next_row(now), False
-        crawled = self._crawls() or records.untold_since(last, row) != busiest.NOTHING
+        was_halted, self._was_halted = self._was_halted, self._halted()
+        # The time of a pause, or of a command on a stopped crawl, is none of crawling.
+        crawled = records.untold_since(last, row) != busiest.NOTHING or (self._crawls() and not was_halted)
         if not self._has_begun:
             waited = crawled and now - last.time >= series_periods.INTERVAL
-            if records.is_same(row, last) and not waited:
+            goes_on = was_halted and not self._was_halted
+            if records.is_same(row, last) and not waited and not goes_on:
                 return
             self._has_begun = True
-        row.begins = not crawled  # the time of a command on a stopped crawl is none of crawling
+        row.begins = not crawled and (last.begins or int(now) != int(last.time))  # else it would hide `last`
         self._put_row(row)
         self._last = row
         self._write_busiest(now)

@@ -29,6 +29,7 @@ from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.tallies import Tallies
 from budgetfrontier.engine.url_table import UrlTable
+from budgetfrontier.rules.crawl_states import HALTED
 from budgetfrontier.rules.duplicates import BLOOM
 from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.settings import Settings, policy_factory
@@ -119,7 +120,13 @@ class Tables:
             self.env, self.summary, self.busiest, counters.epoch, now,
             unstored=unstored,
             crawls=lambda: self.leases.given_out > 0 or may_crawl(program),
+            halted=lambda: counters.state in HALTED,
         )  # fmt: skip
+
+    def count_found(self, admitted: int) -> None:
+        """Count URIs that a program has scheduled as found, if it has leased one before."""
+        if self.leases.given_out:
+            self.counters.found += admitted
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
         """Put settings in force; values in queues follow, by revision."""

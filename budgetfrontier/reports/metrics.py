@@ -36,6 +36,7 @@ _LABELS = ("crawl", "folder")
 
 COUNTERS = {
     "scheduled": ("urls_enqueued", "URIs ever admitted."),
+    "found": ("urls_found", "The part of them that crawling has found, not seeds and imports."),
     "duplicates": ("urls_duplicate", "URIs refused because they were known."),
     "succeeded": ("urls_succeeded", "URIs finished with SUCCESS."),
     "failed": ("urls_failed", "URIs finished with FAILURE."),

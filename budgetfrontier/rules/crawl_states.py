@@ -21,6 +21,9 @@ POLICY = "policy: "
 DISK = "disk: "
 """The beginning of the reason of a crawl's pause by `guards.min_free`."""
 
+HALTED = frozenset((CrawlState.PAUSED, CrawlState.TERMINATED))
+"""The states whose time is none of crawling."""
+
 NOTHING_MORE = "the crawl was terminated, for good: nothing more is fetched, whatever this changes"
 
 

@@ -319,11 +319,11 @@ def _by_rate(last: Window, waiting: int, over_quota: int, aside: str) -> Forecas
     ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded", "buried"))
     if not ended:
         return Forecast("rate", None, None, None, "unknown", f"{waiting:,} wait{others}, and nothing has ended lately")
-    net = ended - last.rates["discovered"].per_hour
+    net = ended - last.rates["found"].per_hour
     if net <= 0:
-        why = f"{-net:,.0f} an hour more are scheduled than end" if net else "as many are scheduled as end"
+        why = f"{-net:,.0f} an hour more are found than end" if net else "as many are found as end"
         return Forecast("rate", None, None, None, _sure(last), why)
-    why = f"{waiting:,} wait{others}, and {net:,.0f} an hour more end than are scheduled"
+    why = f"{waiting:,} wait{others}, and {net:,.0f} an hour more end than are found"
     return Forecast("rate", waiting / net * 3600, None, None, _sure(last), why)
 
 

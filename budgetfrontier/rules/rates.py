@@ -18,6 +18,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "retried": ("retried",),
     "disregarded": ("disregarded",),
     "discovered": ("scheduled",),
+    "found": ("found",),
     "duplicates": ("duplicates",),
     "spent": ("expenditure",),
     "bytes": ("bytes",),

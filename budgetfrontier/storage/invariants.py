@@ -555,6 +555,8 @@ class _Checker:
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
+        if c.found > c.scheduled:
+            self._report(f"totals: scheduled is {c.scheduled}, but {c.found} of them were found")
         if c.prerequisites_succeeded + sum(c.error_answers.values()) > c.succeeded:
             self._report(f"totals: succeeded is {c.succeeded}, its parts are more")
         if c.prerequisites_succeeded + c.prerequisites_disregarded > c.prerequisites:

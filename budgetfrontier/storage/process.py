@@ -22,8 +22,7 @@ def process(view: View, path: Path) -> Process:
     last_commit = view.counters().time or None
     found = Process(alive=holder is not None, pid=holder, last_commit=last_commit)
     if holder is not None:
-        with suppress(OSError):
-            found.last_call = os.stat(path / LOCK).st_mtime
+        found.last_call = _last_use(path)
         found.suspended = bool(holder) and _is_suspended(holder)
     else:
         found.server = server_of(path)
@@ -32,6 +31,19 @@ def process(view: View, path: Path) -> Process:
         found.host, found.program, found.began = latest.host, latest.program, latest.began
     found.last_stop = run_history.last_stop(runs(view, path, holder=holder))
     return found
+
+
+def seen_alive(row: RunRow, path: Path) -> float:
+    """Return when the process of a run was last seen at work, ten seconds late at the most; 0.0 if it is gone."""
+    holder = lock_holder(path)
+    return _last_use(path) or 0.0 if row.end is None and _may_go_on(row, path, holder) else 0.0
+
+
+def _last_use(path: Path) -> float | None:
+    """Return when the holder of the lock last touched it."""
+    with suppress(OSError):
+        return os.stat(path / LOCK).st_mtime
+    return None
 
 
 def _is_suspended(pid: int) -> bool:

@@ -169,6 +169,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     dropped: Number = 0
     dead_prerequisites: Number = 0
     """The rows with the directive HIGHEST in the table `dead`."""
+    found: Number = 0
+    """The part of `scheduled` that crawling has found; the others were brought, such as seeds and imports."""
 
     @property
     def rolls_out(self) -> bool:

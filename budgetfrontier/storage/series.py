@@ -12,12 +12,14 @@ from budgetfrontier.core.model import Number, QueueRecord, RunRow, Summary
 from budgetfrontier.core.vocabulary import QueueState
 from budgetfrontier.rules import series_periods
 from budgetfrontier.rules.busiest import NOTHING, Amounts, Busy, merged
+from budgetfrontier.rules.crawl_states import HALTED
 from budgetfrontier.rules.rates import FIGURES
 from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import decoder, encode
+from budgetfrontier.storage.process import seen_alive
 from budgetfrontier.storage.records import decode_run
 from budgetfrontier.storage.view import View
 
@@ -79,6 +81,7 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     deleted: Number = 0
     dropped: Number = 0
     dead_prerequisites: Number = 0
+    found: Number = 0
 
 
 _STATES = {
@@ -250,20 +253,25 @@ def as_of_commit(view: View) -> SeriesRow:
     return row_of(view.summary(counters), counters.time, run=counters.epoch)
 
 
-def unstored(view: View, now: SeriesRow | None = None) -> SeriesRow | None:
+def unstored(view: View, now: SeriesRow | None = None, *, until: float = 0.0) -> SeriesRow | None:
     """Return the row of `now` if a run without an end has not stored it yet.
 
-    `now` are the totals of its engine, else those of its last commit. There is no such row of a run that has ended, or
-    that has changed nothing.
+    `now` are the totals of its engine, else those of its last commit. They still hold up to `until`, as far as its
+    process was seen at work: a crawl that stands still commits nothing. There is no such row of a run that has ended,
+    or that has changed nothing, unless it has waited for a minute to crawl.
     """
     run = _without_end(view)
     last = None if run is None else last_of(view.txn, view.db, run.epoch)
     if run is None or last is None:
         return None
     now = msgspec.structs.replace(now or as_of_commit(view), run=run.epoch)
-    if is_same(now, last) and (last.begins or now.time <= last.time):
+    crawls = may_crawl(run.program) and view.counters().state not in HALTED
+    if crawls and view.folder is not None and now.time < until:
+        now.time = max(now.time, min(until, seen_alive(run, view.folder)))
+    waited = crawls and now.time - last.time >= series_periods.INTERVAL
+    if is_same(now, last) and ((last.time <= run.began and not waited) or now.time <= last.time):
         return None
-    now.begins = not may_crawl(run.program) and untold_since(last, now) == NOTHING
+    now.begins = not crawls and untold_since(last, now) == NOTHING
     return now
 
 
@@ -283,10 +291,11 @@ def is_same(row: SeriesRow, other: SeriesRow) -> bool:
 def until_commit(view: View, since: float, until: float, now: SeriesRow | None = None) -> list[SeriesRow]:
     """Return the totals from the last row before a time to the last commit, or `now`, in order of time. O(result).
 
-    The newest row may be of the second that is not over yet, or newer than `until`, if the view is.
+    The last row of a crawl that goes on is of `until`, whenever it last had something to commit: see `unstored`. The
+    newest row may be of the second that is not over yet, or newer than `until`, if the view is.
     """
     end = until + series_periods.INTERVAL
-    found, last = list(totals(view.txn, view.db, since, end)), unstored(view, now)
+    found, last = list(totals(view.txn, view.db, since, end)), unstored(view, now, until=until)
     if last is not None and last.time < end:
         found.append(last)
     return sorted(preceded(view.txn, view.db, since, found), key=attrgetter("time"))

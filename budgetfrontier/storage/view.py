@@ -175,6 +175,7 @@ class View:
             prerequisites_succeeded=c.prerequisites_succeeded,
             prerequisites_disregarded=c.prerequisites_disregarded,
             error_answers=dict(c.error_answers),
+            found=c.found,
             **{name: getattr(c, name) for name in ANSWERS},
         )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.rates import window
 from budgetfrontier.rules.series_periods import Resolution
@@ -471,3 +473,66 @@ def test_rows_tell_their_runs_apart(tmp_path: Path) -> None:
         with Reader(tmp_path / "frontier") as reader, reader.view() as view:
             thinned = [decode_row(value) for _, value in view.items(keys.SERIES, series_key(Resolution.HOUR, 0))]
         assert [row.run for row in thinned] == [1, 1, 2, 2, 3], "the third one still goes on"
+
+
+def test_what_crawling_finds_is_counted_apart_from_what_is_brought(tmp_path: Path) -> None:
+    clock, found = ManualClock(START), []
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("A", 5))
+        f.schedule_each(pages("B", 5))
+        f.schedule(pages("C", 1)[0])
+        found.append(f.summary().found)
+        lease = one(f)
+        f.finish(lease, discovered=pages("D", 3) + pages("A", 2))
+        found.append(f.summary().found)
+        f.internals.apply(Command("schedule", {"uris": pages("E", 4)}, "somebody", ""))
+        found.append(f.summary().found)
+        f.schedule_many(pages("F", 2))  # a program that gives the links of a page after its end
+        f.schedule_each(pages("F", 4))
+        for url in pages("G", 6):
+            f.schedule(url)
+        found.append(f.summary().found)
+        f.commit()
+        assert f.summary().scheduled == 11 + 3 + 4 + 2 + 2 + 6
+    with on_disk(tmp_path, clock) as f:
+        f.schedule_many(pages("H", 2))  # those with which a run begins
+        found.append(f.summary().found)
+    assert found == [0, 3, 3, 13, 13]
+
+
+def test_time_in_which_a_crawl_stands_still_is_time_of_crawling_while_its_process_is_at_work(tmp_path: Path) -> None:
+    clock, path = ManualClock(START), tmp_path / "frontier"
+
+    def seconds() -> float:
+        with Reader(path) as reader, reader.view() as view:
+            return window(over_time.read(view, START, clock.time()), START, clock.time()).seconds
+
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("A", 9))
+        clock.advance(10)
+        f.finish(one(f))
+        f.commit()
+        clock.advance(600)
+        assert seconds() == 610
+        os.utime(path / "lock", (START + 100, START + 100))  # when the process was last seen at work
+        assert seconds() == 100
+        os.utime(path / "lock", (START + 5, START + 5))
+        assert seconds() == 10
+        os.utime(path / "lock")
+        f.pause()
+        f.commit()
+        clock.advance(600)
+        assert seconds() == 610
+        f.adjust(match="queue:a.test", queue_total_budget=5)
+        clock.advance(600)
+        assert seconds() == 610
+        f.resume()
+        f.commit()
+        clock.advance(100)
+        assert seconds() == 710
+        f.terminate()
+        f.commit()
+        clock.advance(100)
+        assert seconds() == 710
+    clock.advance(100)
+    assert seconds() == 710

@@ -28,6 +28,12 @@ class Ran(NamedTuple):
     fetched: int
     spent: int
     scheduled: int
+    paused: float = 0.0
+
+    @property
+    def crawled(self) -> float:
+        """Seconds of crawling: all of it but its pauses."""
+        return self.ended - self.began - self.paused
 
 
 class History:
@@ -46,28 +52,40 @@ class History:
         self.number += count
         return pages(host, count, first=self.number - count)
 
-    def crawl(self, lasts: float, fetches: int, *, killed: bool = False, paused: bool = False) -> None:
-        """Run for some seconds, with fetches at random times; a killed run is as of its last commit."""
-        clock, draw, fetched, spent = self.clock, self.draw, 0, 0
-        began = clock.time()
+    def crawl(
+        self, lasts: float, fetches: int, *, killed: bool = False, paused: bool = False, stands: bool = True
+    ) -> None:
+        """Run for some seconds, with fetches at random times; a killed run is as of its last commit.
+
+        If it `stands`, it may do so for hours while it runs, with nothing to commit.
+        """
+        clock, draw, fetched, spent, rested = self.clock, self.draw, 0, 0, 0.0
+        began = start = clock.time()
         moments = sorted(draw.uniform(0, lasts) for _ in range(fetches))
         with on_disk(self.folder, clock, polite=False) as f:
             f.schedule_many(self.pages(fetches))
             if paused:
                 f.pause()
                 f.commit()
-                clock.advance(draw.choice((1.0, 90.0)))
+                rested = draw.choice((1.0, 90.0))
+                clock.advance(rested)
                 f.resume()
                 moments = [moment for moment in moments if began + moment > clock.time()]
             for moment in moments:
-                clock.advance(max(began + moment - clock.time(), 0.0))
+                clock.advance(max(start + moment - clock.time(), 0.0))
                 lease = one(f)
                 outcome = draw.choice((Outcome.SUCCESS, Outcome.SUCCESS, Outcome.FAILURE))
                 f.finish(lease, outcome)
                 fetched, spent = fetched + 1, spent + lease.cost
                 if draw.random() < 0.5:
                     f.commit()
-            clock.advance(max(began + lasts - clock.time(), 0.0))
+                    still = draw.choice((0.0, 0.0, 50.0, 1000.0, 2 * HOUR)) if stands else 0.0
+                    start, _ = start + still, clock.advance(still)
+                    self.is_true_of_the_living(Ran(began, clock.time(), fetched, spent, fetches, rested))
+                if paused and draw.random() < 0.3:
+                    pause = self._pause(f, Ran(began, clock.time(), fetched, spent, fetches, rested))
+                    rested, start = rested + pause, start + pause
+            clock.advance(max(start + lasts - clock.time(), 0.0))
             f.commit()
             if killed:
                 copy = self.folder.with_name(f"{self.folder.name}+")
@@ -78,7 +96,26 @@ class History:
             self.folder = copy
             with Reader(self.path) as reader:
                 ended = reader.runs()[-1].ended or ended
-        self.runs.append(Ran(began, ended, fetched, spent, fetches))
+        self.runs.append(Ran(began, ended, fetched, spent, fetches, rested))
+
+    def _pause(self, frontier: Frontier, ran: Ran) -> float:
+        """Pause, look, and go on; return for how long that was."""
+        frontier.pause()
+        frontier.commit()
+        lasts = self.draw.choice((2.0, 700.0))
+        self.clock.advance(lasts / 2)
+        frontier.adjust(match="queue:nobody.test", queue_total_budget=self.draw.randint(1, 9))
+        self.clock.advance(lasts / 2)
+        self.is_true_of_the_living(ran)
+        frontier.resume()
+        return lasts
+
+    def is_true_of_the_living(self, ran: Ran) -> None:
+        """Look at a run that goes on, which had its last commit at any time before."""
+        if ran.fetched:
+            told = of_run([self.rows(ran.began, self.clock.time())], ran.began, self.clock.time())
+            assert told.rates["fetched"].count == pytest.approx(ran.fetched)
+            assert told.seconds == pytest.approx(ran.crawled, abs=1e-3)
 
     def command(self, program: str = "budgetfrontier import") -> None:
         """Import URIs while nothing crawls, for a moment or some minutes."""
@@ -102,7 +139,7 @@ class History:
         """
         newest = max(run.ended for run in self.runs) + 1
         fetched, spent = (sum(run[place] for run in self.runs) for place in (2, 3))
-        ran = sum(run.ended - run.began for run in self.runs if run.scheduled or run.ended - run.began >= 60)
+        ran = sum(run.crawled for run in self.runs if run.scheduled or run.ended - run.began >= 60)
         rows = self.rows(0.0, newest)
         found = window(rows, 0.0, newest)
         if not ran:
@@ -123,7 +160,7 @@ class History:
                     continue
                 assert told.rates["fetched"].count == pytest.approx(run.fetched), run
                 assert told.rates["spent"].count == pytest.approx(run.spent), run
-                assert told.seconds == pytest.approx(run.ended - run.began, abs=1e-3)
+                assert told.seconds == pytest.approx(run.crawled, abs=1e-3)
                 assert told.cut == 0 or stops
 
 
@@ -150,13 +187,13 @@ def test_of_many_stops_the_shortest_are_added_up(tmp_path: Path, every: float) -
     """More than are kept of an hour, or of a day: what each run did is an estimate then, and all of them is not."""
     history = History(tmp_path / "job", int(every))
     for number in range(70):
-        history.crawl(20.0, 2)
+        history.crawl(20.0, 2, stands=False)
         history.clock.advance(every if number % 10 else 5 * every)
         if number % 3 == 0:
             history.command()
     for later in (0.0, 2 * DAY, 40 * DAY):
         history.clock.advance(later)
-        history.crawl(20.0, 1)
+        history.crawl(20.0, 1, stands=False)
         history.is_true(stops=70)
     with Reader(history.path) as reader:
         rows = reader.series(until=history.clock.time() - DAY)

@@ -68,7 +68,10 @@ NOTHING = Held(0, 0, 0.0, "")
 def an_hour(*, scheduled: int = 0, step: int = 10, expenditure: int = 20) -> Window:
     """Sixty minutes with `step` pages each."""
     rows = [
-        SeriesRow(60.0 * i, succeeded=step * i, scheduled=scheduled * i, expenditure=expenditure * i) for i in range(61)
+        SeriesRow(
+            60.0 * i, succeeded=step * i, scheduled=scheduled * i, found=scheduled * i, expenditure=expenditure * i
+        )
+        for i in range(61)
     ]
     return window(rows, 0, 3600)
 
@@ -82,7 +85,7 @@ def test_what_waits_ends_at_the_rate_less_what_is_scheduled() -> None:
     assert (found.seconds, found.sure) == (7200, "likely")
     grows = by_bound(an_hour(scheduled=15), 720)["rate"]
     assert grows.seconds is None
-    assert "300 an hour more are scheduled than end" in grows.why
+    assert "300 an hour more are found than end" in grows.why
     assert by_bound(an_hour(scheduled=10), 720)["rate"].seconds is None
     assert by_bound(an_hour(), 0)["rate"].seconds == 0
 
@@ -256,7 +259,7 @@ def test_two_minutes_show_the_pace_of_a_tail_if_enough_would_have_ended_in_them(
 
 # -- the words and figures of each forecast
 
-PER_HOUR = {"succeeded": 90.0, "failed": 6.0, "disregarded": 3.0, "buried": 1.0, "discovered": 20.0, "spent": 50.0}
+PER_HOUR = {"succeeded": 90.0, "failed": 6.0, "disregarded": 3.0, "buried": 1.0, "found": 20.0, "spent": 50.0}
 PER_HOUR["bytes"] = 2048.0
 
 
@@ -281,18 +284,18 @@ LATER = "rates are known after a minute of crawling"
         (
             rates(),
             1600,
-            Forecast("rate", 72_000.0, None, None, "likely", "1,600 wait, and 80 an hour more end than are scheduled"),
+            Forecast("rate", 72_000.0, None, None, "likely", "1,600 wait, and 80 an hour more end than are found"),
         ),
         (
-            rates(29, discovered=99.5),
+            rates(29, found=99.5),
             1,
-            Forecast("rate", 7200.0, None, None, "rough", "1 wait, and 0 an hour more end than are scheduled"),
+            Forecast("rate", 7200.0, None, None, "rough", "1 wait, and 0 an hour more end than are found"),
         ),
-        (rates(discovered=100.0), 5, Forecast("rate", None, None, None, "likely", "as many are scheduled as end")),
+        (rates(found=100.0), 5, Forecast("rate", None, None, None, "likely", "as many are found as end")),
         (
-            rates(29, discovered=1300.0),
+            rates(29, found=1300.0),
             5,
-            Forecast("rate", None, None, None, "rough", "1,200 an hour more are scheduled than end"),
+            Forecast("rate", None, None, None, "rough", "1,200 an hour more are found than end"),
         ),
         (  # a crawl that was only filled, or fetches nothing
             rates(succeeded=0.0, failed=0.0, disregarded=0.0, buried=0.0),

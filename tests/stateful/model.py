@@ -912,7 +912,9 @@ class Model:
     def queued(self) -> int:
         return sum(len(queue.uris) for queue in self.queues.values() if queue.state not in UNCOUNTED)
 
-    def schedule(self, *specs: dict[str, Any], within: bool = False, via: Uri | None = None) -> Counter[str]:
+    def schedule(
+        self, *specs: dict[str, Any], within: bool = False, via: Uri | None = None, brought: bool = False
+    ) -> Counter[str]:
         tally: Counter[str] = Counter()
         for spec in specs:
             url = spec["url"]
@@ -949,6 +951,7 @@ class Model:
                 self.place(uri)
             tally["ADDED"] += 1
             self.counts["scheduled"] += 1
+            self.counts["found"] += not brought and (via is not None or self.given > 0)
         if not within:
             self.settle()
         return tally
@@ -1464,7 +1467,7 @@ class Model:
             if again is not None:
                 revisit["force"] = row is not None or spec["url"] in self.seen
                 via = None if row is None else Uri(spec["url"], "", 0, 0, 0, 0)
-                if self.schedule(revisit, within=True, via=via)["FULL"]:
+                if self.schedule(revisit, within=True, via=via, brought=True)["FULL"]:
                     told = "FULL"
         row = self.known.get(spec["url"])
         if again is not None and row is not None and row.uri is not None:
@@ -1489,7 +1492,7 @@ class Model:
             if row.uri is not None:
                 via = Uri(spec["url"], "", 0, 0, 0, 0)
                 self.take_out(row.uri, "DELETED", charged=False)
-        (told,) = self.schedule(spec, within=True, via=via)
+        (told,) = self.schedule(spec, within=True, via=via, brought=True)
         if told == "ADDED":
             self.seen.add(spec["url"])
             self.known[spec["url"]].due = int(max(spec["not_before"] or 0, self.now))
@@ -1854,6 +1857,7 @@ class Model:
             "dead": len(self.dead),
             "seen": len(self.seen),
             "scheduled": counts["scheduled"],
+            "found": counts["found"],
             "succeeded": counts["SUCCESS"],
             "failed": counts["FAILURE"],
             "retried": counts["RETRY"],

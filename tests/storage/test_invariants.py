@@ -47,6 +47,7 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "the retired": (each(keys.RETIRED), "RETIRED, but found in"),
     "the leases": (each(keys.LEASES), "lease"),
     "the total of queued URIs": (lambda d: d.change_totals(queued=12345), "12345"),
+    "what crawling has found": (lambda d: d.change_totals(found=99_999), "but 99999 of them were found"),
     "the dead prerequisites": (lambda d: d.change_totals(dead_prerequisites=99), "dead_prerequisites is 99"),
     "a URL": (lambda d: d.put(keys.PENDING, d.items(keys.PENDING)[0][0], b"\xc1"), "unreadable"),
     "the address of a host": (lambda d: d.put(keys.HOSTS, b"a.test", encode(HostRow("a.test", 1))), "a.test"),

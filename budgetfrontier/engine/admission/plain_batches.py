@@ -189,6 +189,7 @@ class PlainBatches:
         found = self._kernel.gathered()
         if found is not None:
             new = self._place(found, 0.0, None)  # each has its own time
+            self._tables.count_found(new)
             self._tables.counters.duplicates += found.given - new
 
     def results(self, batch: PlainBatch) -> list[Admission]:

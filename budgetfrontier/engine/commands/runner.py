@@ -173,6 +173,7 @@ class Runner:
     def _end(self, job: CommandRun, now: float, error: str | None) -> None:
         kernel, begun = self._kernel, job.begun
         counters = kernel.counters
+        kernel.tables.series.steered(now)
         effect: dict[str, Any] = {} if error and job is not self.job else job.progress.effect
         if job is self.job:
             meta.end_begun(kernel.tables.env.txn, kernel.tables.env.db[keys.META])

@@ -286,6 +286,7 @@ class QueueRebuild:
             )
         elif stored is not None:
             _divide_expenditure(totals, stored.expenditure)
+        totals.found = min(totals.found, totals.scheduled)
         of_prerequisites = totals.prerequisites_succeeded + totals.prerequisites_disregarded
         totals.prerequisites = max(totals.prerequisites, of_prerequisites)
         parts = totals.prerequisites_succeeded + sum(totals.error_answers.values())
@@ -300,7 +301,9 @@ class QueueRebuild:
         totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
         for name in (
-            (*_COUNTED, *_GIVEN_OUT, *ANSWERS, "prerequisites", "succeeded", "failed", "state") if stored else ()
+            (*_COUNTED, *_GIVEN_OUT, *ANSWERS, "prerequisites", "succeeded", "failed", "found", "state")
+            if stored
+            else ()
         ):
             if getattr(totals, name) != getattr(stored, name):
                 self._notes.note_change(f"totals: {name} {getattr(stored, name)} is {getattr(totals, name)}")

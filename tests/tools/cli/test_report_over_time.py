@@ -146,7 +146,7 @@ def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:
     rows, _ = rows_of(cli, job, "--kind", "forecast")
     found = {row["bound"]: row for row in rows}
     assert found["rate"]["seconds"] is None
-    assert "an hour more are scheduled than end" in found["rate"]["why"]
+    assert "an hour more are found than end" in found["rate"]["why"]
     spent = sum(queue.expenditure for queue in Report.read(job / "frontier").queues)
     assert found["budgets"]["seconds"] == pytest.approx((20_000 - spent) / 180 * 3600, rel=0.1)
     text = cli("report", job, "--kind", "forecast").out

@@ -26,13 +26,14 @@ from tests.tools.console.conftest import Client, get, visit
 pytestmark = pytest.mark.usefixtures("stopped_time")
 
 
-def an_hour(folder: Path, settings: Settings, *, minutes: int = 60) -> None:
-    """Fetch a page of one host each minute until now."""
+def an_hour(folder: Path, settings: Settings, *, minutes: int = 60, links: int = 0) -> None:
+    """Fetch a page of one host each minute until now, each with so many links."""
     clock = ManualClock(time.time() - 60 * minutes)
     with Frontier.open(folder / "frontier", settings, clock=clock) as f:
         f.schedule_many(pages("A", 180))
-        for _ in range(minutes):
-            f.finish_many(f.lease(1))
+        for minute in range(minutes):
+            for lease in f.lease(1):
+                f.finish(lease, discovered=pages("A", links, first=1000 + links * minute))
             f.commit()
             clock.advance(60)
 
@@ -44,12 +45,12 @@ def many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("many_queues")
 def test_rates_of_the_last_hour_and_the_end_at_that_rate(tmp_path: Path) -> None:
-    an_hour(tmp_path, make_settings())
+    an_hour(tmp_path, make_settings(), links=3)
     status, text = get(tmp_path, "/")
     assert status == 200
     assert "Over time" in text and 'href="/?span=30d"' in text and text.count('<svg class="chart"') == 6
     assert "is not known before its queues are scanned; by its rate, no end is in sight: " in text
-    assert "No end is in sight" not in text and "an hour more are scheduled than end" in text
+    assert "No end is in sight" not in text and "an hour more are found than end" in text
     assert "budgets and politeness follow" in text
 
 
@@ -149,7 +150,7 @@ def test_what_waits_and_what_may_be_spent_are_of_one_moment(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("many_queues")
 def test_budgets_as_of_a_scan_before_a_change_of_settings_are_not_forecast(tmp_path: Path) -> None:
-    an_hour(tmp_path, make_settings(queue_total_budget=60))
+    an_hour(tmp_path, make_settings(queue_total_budget=60), links=3)
 
     async def shown(client: Client, console: Console) -> tuple[str, str]:
         answer = await client.get(f"/api/v1/jobs/{console.jobs[0].slug}/forecast")
