@@ -54,6 +54,15 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def format_amount(amount: float) -> str:
+    """Return an amount that need not be whole in whole numbers; one below 1 with a decimal, and none above 0 as 0.
+
+    >>> format_amount(1234.5), format_amount(0.34), format_amount(0.01), format_amount(0)
+    ('1,234', '0.3', '<0.1', '0')
+    """
+    return f"{round(amount):,}" if amount >= 0.95 or not amount else f"{amount:.1f}" if amount >= 0.05 else "<0.1"
+
+
 def format_duration(seconds: float) -> str:
     """Return a duration in its two largest units, as Heritrix writes it; units after a zero are left out.
 

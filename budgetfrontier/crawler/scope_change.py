@@ -36,7 +36,9 @@ class ScopeLoss(NamedTuple):
 
     def __str__(self) -> str:
         more = ", ..." if self.out > len(self.examples) else ""
-        return f"{self.out:,} of {counted(self.of, 'URI')} that wait ({', '.join(self.examples)}{more})"
+        return (
+            f"{self.out:,} of {counted(self.of, 'URI that waits', 'URIs that wait')} ({', '.join(self.examples)}{more})"
+        )
 
 
 def count_loss(path: Path, scope: Scope, *, say: Callable[[str], None]) -> ScopeLoss:

@@ -124,13 +124,13 @@ def _promised(effect: _Values) -> str:
         return ""
     parts = [
         f"{counted(figures['matched'], 'queue')} matched",
-        f"{counted(figures['revived_count'], 'queue')} revived, for {_spend(figures)}",
+        f"{counted(figures['revived_count'], 'queue')} revived{f', for {_spend(figures)}' if figures['uris'] else ''}",
         f"{counted(figures['retired_count'], 'queue')} retired",
     ]
     if closed := figures.get("closed_count", 0) + figures.get("still_closed", 0):
-        parts.append(f"{counted(closed, 'queue')} outside their crawl windows")
+        parts.append(f"{counted(closed, 'queue outside its', 'queues outside their')} crawl windows")
     if opened := figures.get("opened_count"):
-        parts.append(f"{counted(opened, 'queue')} outside their crawl windows no more")
+        parts.append(f"{counted(opened, 'queue outside its', 'queues outside their')} crawl windows no more")
     if (others := figures["others"]).get("queues"):
         spends = f"{_spend(others['after'])} instead of {_spend(others['before'])}"
         parts.append(f"another budget for {counted(others['queues'], 'queue')} not retired then, {spends}")
@@ -277,7 +277,7 @@ def _chosen(args: _Values) -> str:
 
 def forgotten(effect: _Values) -> str:
     """Return how many URLs are forgotten, and how many are not."""
-    waiting = f", and not {effect['waiting']:,} that wait" if effect.get("waiting") else ""
+    waiting = f", and not {counted(effect['waiting'], 'that waits', 'that wait')}" if effect.get("waiting") else ""
     number = effect.get("unknown", 0)
     unknown = f"; {number:,} {'was' if number == 1 else 'were'} not known" if number else ""
     return f"{counted(effect.get('forgotten', 0), 'URL')}{waiting}{unknown}"

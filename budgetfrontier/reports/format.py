@@ -6,7 +6,7 @@ import json
 import re
 from math import ceil
 
-from budgetfrontier.core.units import counted, describe_duration, format_count, format_size
+from budgetfrontier.core.units import counted, describe_duration, format_amount, format_count, format_size
 
 __all__ = (
     "as_written",
@@ -77,7 +77,7 @@ def figure(name: str, amount: float | None) -> str:
         return "-"
     if name == "bytes":
         return format_size(ceil(amount))
-    return f"{round(amount):,}" if amount >= 1 or not amount else "<0.1" if amount < 0.05 else f"{amount:.1f}"
+    return format_amount(amount)
 
 
 def figure_at_axis(name: str, amount: float) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.core.model import QueueRecord, QueueState
-from budgetfrontier.core.units import format_size
+from budgetfrontier.core.units import counted, format_amount, format_size
 from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.rates import Rate, Window, added, lasts
@@ -243,7 +243,7 @@ def forecasts(
         yield Forecast(QUEUES, None, None, None, "unknown", why)
     else:
         if holds.unlimited:
-            why = f"{holds.unlimited:,} URIs are in queues without a total budget"
+            why = f"{counted(holds.unlimited, 'URI is', 'URIs are')} in queues without a total budget"
             yield Forecast("budgets", None, None, None, "exact", why)
         else:
             why = f"{holds.spendable:,} may still be spent by queues that are not retired"
@@ -252,7 +252,8 @@ def forecasts(
             why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
             yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
         if holds.under_quota:
-            why = f"{holds.under_quota:,} URIs are in queues with quotas, which may end these before: not considered"
+            are = counted(holds.under_quota, "URI is", "URIs are")
+            why = f"{are} in queues with quotas, which may end these before: not considered"
             yield Forecast("quotas", None, None, None, "unknown", why)
     for name, (left, figures, unit, each) in limits.items():
         if name == WINDOWS:
@@ -310,20 +311,21 @@ def _seconds(forecast: Forecast) -> float:
 def _by_rate(last: Window, waiting: int, over_quota: int, aside: str) -> Forecast:
     """Return when all waiting URIs are fetched but those over a quota, at the present rate less that of new ones."""
     waiting = max(waiting - over_quota, 0)
-    others = f", {over_quota:,} more are over a quota" if over_quota else ""
+    others = f", {counted(over_quota, 'more is', 'more are')} over a quota" if over_quota else ""
     if not waiting:
         outside = f" outside of {aside}" if aside else ""
         return Forecast("rate", 0.0, 0.0, 0.0, "exact", f"nothing waits{outside}{others}")
     if not last.rates:
         return Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
+    wait = f"{counted(waiting, 'waits', 'wait')}{others}"
     ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded", "buried"))
     if not ended:
-        return Forecast("rate", None, None, None, "unknown", f"{waiting:,} wait{others}, and nothing has ended lately")
+        return Forecast("rate", None, None, None, "unknown", f"{wait}, and nothing has ended lately")
     net = ended - last.rates["found"].per_hour
     if net <= 0:
-        why = f"{-net:,.0f} an hour more are found than end" if net else "as many are found as end"
+        why = f"{format_amount(-net)} an hour more are found than end" if net else "as many are found as end"
         return Forecast("rate", None, None, None, _sure(last), why)
-    why = f"{waiting:,} wait{others}, and {net:,.0f} an hour more end than are found"
+    why = f"{wait}, and {format_amount(net)} an hour more end than are found"
     return Forecast("rate", waiting / net * 3600, None, None, _sure(last), why)
 
 
@@ -354,7 +356,7 @@ def _used_up(bound: str, left: float, rate: Rate | None, last: Window, why: str,
         left / rate.high * 3600 if rate.high else None,
         left / rate.low * 3600 if rate.low else None,
         _sure(last),
-        f"{why}, {format_size(rate.per_hour) if sizes else f'{rate.per_hour:,.0f}'} an hour",
+        f"{why}, {(format_size if sizes else format_amount)(rate.per_hour)} an hour",
     )
 
 

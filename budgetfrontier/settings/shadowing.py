@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from budgetfrontier.core.units import counted
 from budgetfrontier.settings import grouping, sheets
 from budgetfrontier.settings.matching import covers, parse_match
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups, per_uri
@@ -41,7 +42,8 @@ def shadowed(settings: Settings, adjustments: Sequence[Override]) -> Iterator[st
     ]
     yield from found[:MOST]
     if len(found) > MOST:
-        yield f"{len(found) - MOST:,} more values are set by adjustments: `budgetfrontier adjust JOB --list`"
+        more = counted(len(found) - MOST, "more value is", "more values are")
+        yield f"{more} set by adjustments: `budgetfrontier adjust JOB --list`"
 
 
 def _in_frontier(settings: Settings, hiding: Sequence[Override]) -> Iterator[str]:

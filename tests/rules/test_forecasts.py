@@ -289,7 +289,7 @@ LATER = "rates are known after a minute of crawling"
         (
             rates(29, found=99.5),
             1,
-            Forecast("rate", 7200.0, None, None, "rough", "1 wait, and 0 an hour more end than are found"),
+            Forecast("rate", 7200.0, None, None, "rough", "1 waits, and 0.5 an hour more end than are found"),
         ),
         (rates(found=100.0), 5, Forecast("rate", None, None, None, "likely", "as many are found as end")),
         (

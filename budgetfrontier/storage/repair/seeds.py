@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, Directive
+from budgetfrontier.core.units import counted
 from budgetfrontier.rules.seeds import is_seed, origin_of
 from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.storage import keys, seed_list
@@ -45,7 +46,9 @@ class SeedRebuild:
             for uri, queue in self._waiting():
                 row = SeedRow(uri.url, queue, origin_of(uri), uri.source or "", (uri.via or "") if uri.hops else "")
                 lost += self._list(keys.u64.pack(self._findings.last_seed + 1), row)
-            self._notes.note_change(f"seeds: a part of the list is lost; {lost:,} that wait were listed again")
+            self._notes.note_change(
+                f"seeds: a part of the list is lost; {counted(lost, 'that waits was', 'that wait were')} listed again"
+            )
 
     def _list(self, key: bytes, row: SeedRow) -> bool:
         """Store a row with its keys; return False if its URL is listed already."""

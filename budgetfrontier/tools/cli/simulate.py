@@ -180,12 +180,12 @@ def _progress() -> Iterator[Callable[[Sequence[Step]], None]]:
 
 def _how_far(done: Sequence[Step], taken: float) -> str:
     """Return how far simulations are that have taken so many seconds, and about how long they will take."""
-    from budgetfrontier.core.units import describe_duration
+    from budgetfrontier.core.units import counted, describe_duration
     from budgetfrontier.reports.format import percent
 
     share = min(step.share for step in done)
     left = f", about {describe_duration(taken / share - taken)} left" if share >= _LEAST_SHARE else ""
-    each = (f"{step.fetches:,} fetches in {describe_duration(step.seconds)}" for step in done)
+    each = (f"{counted(step.fetches, 'fetch', 'fetches')} in {describe_duration(step.seconds)}" for step in done)
     return f"{percent(share)}{left}: simulated {' | '.join(each)}"
 
 

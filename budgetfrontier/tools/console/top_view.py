@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from rich.text import Text
 
 from budgetfrontier.core.model import Process, QueueRecord, QueueState
-from budgetfrontier.core.units import format_count, format_duration, format_size
+from budgetfrontier.core.units import counted, format_count, format_duration, format_size
 from budgetfrontier.reports.charts import STATES
 from budgetfrontier.reports.format import clean, limit_in_words
 from budgetfrontier.reports.layout import cells, shortened
@@ -338,7 +338,8 @@ def _opened(shown: Shown, key: str, width: int) -> list[Text]:
     budget = limit_in_words(queue.total_budget)
     lines.append(Text(str(queue.state), style=_STATES[queue.state]))
     lines[-1].append(
-        f"  {queue.queued:,} queued of {queue.enqueued:,}  {queue.out:,} out  {queue.errors:,} errors", style="default"
+        f"  {queue.queued:,} queued of {queue.enqueued:,}  {queue.out:,} out  {counted(queue.errors, 'error')}",
+        style="default",
     )
     lines.append(
         Text(f"spent {queue.expenditure:,} of {budget}  balance {queue.balance:,}  average {queue.average_cost:.1f}")

@@ -23,14 +23,14 @@ def log_of(job: Path, *urls: str) -> None:
 def test_urls_of_the_log_that_wait_for_nothing_are_forgotten(job: Path, cli: Cli) -> None:
     log_of(job, "http://snoozed.test/0", "http://snoozed.test/0", "http://snoozed.test/1", "http://gone.test/")
     would = cli("forget", job, "--match", "*", "--dry-run")
-    assert (would.out, would.err) == ("would forget 2 URLs, and not 1 that wait\n", "dry run: nothing was changed\n")
+    assert (would.out, would.err) == ("would forget 2 URLs, and not 1 that waits\n", "dry run: nothing was changed\n")
     none = cli("forget", job, "--match", "domain:gone.test", "--pattern", "/x")
     assert none.out == "forgot 0 URLs\n"
     log = job / "logs" / "crawl.log"
     assert none.err.startswith(f"domain:gone.test matches no URL in {log}; give deleted ones by name, ")
     done = cli("forget", job, "--match", "domain:snoozed.test", "--reason", "again")
     assert "Forgot 1 URL (match domain:snoozed.test)." in cli("audit", job).out
-    assert done.out == "forgot 1 URL, and not 1 that wait\n" and "to take it back: budgetfrontier undo" in done.err
+    assert done.out == "forgot 1 URL, and not 1 that waits\n" and "to take it back: budgetfrontier undo" in done.err
     explained = cli("explain", job, "http://snoozed.test/0").out
     assert "It is not recorded as seen" in explained and "--force" not in explained
     assert f"import {job} http://snoozed.test/0" in explained
@@ -72,7 +72,7 @@ def test_a_frontier_that_keeps_its_urls_is_asked(cli: Cli, tmp_path: Path) -> No
     assert cli("forget", job, "--match", "queue:a.test").out == "forgot 1 URL, and not 2 that wait\n"
     assert (
         cli("forget", job, "http://a.test/0", "http://a.test/1").out
-        == "forgot 0 URLs, and not 1 that wait; 1 was not known\n"
+        == "forgot 0 URLs, and not 1 that waits; 1 was not known\n"
     )
     assert cli("delete", job, "--match", "*", "--for-good").code == 0
     assert "give deleted ones by name" in cli("forget", job, "--match", "a.*").err
@@ -90,7 +90,7 @@ def test_one_command_has_one_entry_however_many_urls_its_log_has(
         f.schedule(CrawlUri("http://a.test/5", force=True))
     log.write_text("".join(LINE.format(status=200, url=f"http://a.test/{n}", hops="L") for n in range(8)))
     told = cli("forget", job, "--match", "*", "--log", log)
-    assert told.out == "forgot 5 URLs, and not 1 that wait; 2 were not known\n"
+    assert told.out == "forgot 5 URLs, and not 1 that waits; 2 were not known\n"
     assert told.err.count("to take it back: ") == 1
     with Reader(job / "frontier") as reader:
         entry = reader.audit()[-1]

@@ -10,6 +10,7 @@ import msgspec
 
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState
+from budgetfrontier.core.units import counted
 from budgetfrontier.reports.explanation import Outlook
 from budgetfrontier.reports.lease_rows import lease_rows
 from budgetfrontier.reports.operators import NoSuchQueue
@@ -398,7 +399,11 @@ def leases(job: ConsoleJob, parameters: LeasesParameters) -> Listing[LeaseItem]:
     found = job.look(lambda operator: operator.leases(key))
     rows = sorted(lease_rows(found.rows, time.time()), key=lambda row: row["began"])
     limit = parameters.limit
-    cut = f"{len(rows) - limit:,} leases more than `limit` were left out." if len(rows) > limit else ""
+    cut = (
+        f"{counted(len(rows) - limit, 'lease more than `limit` was', 'leases more than `limit` were')} left out."
+        if len(rows) > limit
+        else ""
+    )
     return Listing(
         rows=[LeaseItem(**row) for row in rows[:limit]], note=" ".join(filter(None, (as_sentence(found.left_out), cut)))
     )
