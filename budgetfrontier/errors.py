@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import functools
+import signal
 from collections.abc import Mapping, Sequence
+from types import CodeType
+from typing import Any
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """The numbers of the system's errors that say that a disk is full, or a quota used up."""
@@ -21,6 +25,28 @@ def in_words(error: OSError) -> str:
         return f"{text}: set the environment variable TMPDIR to a folder that can be written to"
     told = f"{error.filename}: {text}" if error.filename else text
     return f"{told}; {MORE_FILES}, and try again" if error.errno in NO_FILES else told
+
+
+def pass_on_interruption(error: BaseException) -> None:
+    """Raise an error again that a signal handler has raised, such as that of a time limit.
+
+    It may come up anywhere: the policy or the hook in which it did has not failed.
+    """
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    place = error.__traceback__
+    while place is not None:
+        if place.tb_frame.f_code in handlers:
+            raise error
+        place = place.tb_next
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    """Return the code that a signal handler runs; None if it is not written in Python."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    function = getattr(handler, "__func__", handler)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 class FrontierError(Exception):

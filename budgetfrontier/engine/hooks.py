@@ -17,7 +17,7 @@ from budgetfrontier.core.model import Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.core.spelling import nearest
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.live_queue import record_of
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.errors import SettingsError, pass_on_interruption
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, INELIGIBLE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import plugins
 from budgetfrontier.storage.records import DeadRow, dead_letter, expanded
@@ -115,7 +115,8 @@ class Hooks:
                 for hook in self._hooks[name]:
                     try:
                         hook(self._frontier, *args)
-                    except Exception:
+                    except Exception as e:
+                        pass_on_interruption(e)
                         log.exception("the hook %s of %r failed; the crawl goes on", name, hook)
         finally:
             self._running = False

@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, pass_on_interruption
 from budgetfrontier.rules import duplicates
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -88,6 +88,7 @@ class UrlTable:
                 return known
             return duplicates.fingerprint_of(uri, uri.url, self._canonical)
         except Exception as e:
+            pass_on_interruption(e)
             raise FrontierError(
                 f"the canonicalization policy has failed for {uri.url}, for which it had a form before "
                 f"({type(e).__name__}: {e}); repair it, and open the frontier again"

@@ -11,6 +11,7 @@ from math import exp, log
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
+from budgetfrontier.errors import pass_on_interruption
 
 BLOOM, NOOP = "bloom", "noop"
 """Values of the setting `duplicates`, besides the default."""
@@ -64,7 +65,8 @@ def identifying_url(given: object) -> str | None:
         try:
             if given.force or given.body or given.method != "GET":
                 return None
-        except Exception:  # the truth value of an array raises; admission refuses it as a body
+        except Exception as e:  # the truth value of an array raises; admission refuses it as a body
+            pass_on_interruption(e)
             return None
         given = given.url
     return given if type(given) is str else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from budgetfrontier.core.spelling import did_you_mean, nearest
-from budgetfrontier.errors import PolicyError, SettingsError
+from budgetfrontier.errors import PolicyError, SettingsError, pass_on_interruption
 
 ENTRY_POINTS = "budgetfrontier.policies"
 """Entry point group under which packages register policies as "kind.name": "cost.mine" is the cost policy "mine"."""
@@ -207,6 +207,7 @@ def load(reference: str) -> Any:
     try:
         return operator.attrgetter(name.strip())(importlib.import_module(module.strip()))
     except (Exception, SystemExit) as error:  # importing runs the user's code, which may raise anything
+        pass_on_interruption(error)
         missing = isinstance(error, ModuleNotFoundError)
         remedy = "; install it, or name its folder in the environment variable PYTHONPATH" if missing else ""
         raise SettingsError(f"{reference} cannot be imported: {type(error).__name__}: {error}{remedy}") from error
@@ -223,6 +224,7 @@ def make(reference: str) -> Any:
     try:
         return found()
     except Exception as error:
+        pass_on_interruption(error)
         raise SettingsError(f"{reference} cannot be made: {type(error).__name__}: {error}") from error
 
 

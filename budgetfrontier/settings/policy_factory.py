@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.errors import PolicyError, pass_on_interruption
 from budgetfrontier.settings import plugins
 from budgetfrontier.settings.checks import PRELOADED_IN_PARTITIONS
 from budgetfrontier.settings.schema import FrontierSettings, GroupSettings
@@ -69,7 +69,8 @@ def _lenient(policy: Callable[[CrawlUri], object]) -> Callable[[CrawlUri], str |
     def key(uri: CrawlUri) -> str | None:
         try:
             found = policy(uri)
-        except Exception:  # a policy of the user's, which may raise anything
+        except Exception as e:  # a policy of the user's, which may raise anything
+            pass_on_interruption(e)
             return None
         return found if isinstance(found, str) else None
 

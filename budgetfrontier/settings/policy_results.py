@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.errors import PolicyError, pass_on_interruption
 
 _EXPECTED = {
     "cost": "a cost is a whole number of at least 0",
@@ -31,6 +31,8 @@ def wrong(kind: str, spec: str | Mapping[str, Any], url: str, value: object) -> 
 
 
 def raised(kind: str, spec: str | Mapping[str, Any], url: str, error: Exception) -> PolicyError:
+    """Return the error of a policy that has raised one. Raises that itself if a signal handler has raised it."""
+    pass_on_interruption(error)
     if isinstance(error, PolicyError) and error.url is not None:
         return error
     name = _name(kind, spec)
@@ -76,7 +78,8 @@ def whole(value: object) -> int | None:
         return int(value) if value.is_integer() else None
     try:
         return operator.index(value)  # type: ignore[arg-type]
-    except Exception:  # methods of a foreign object may raise anything
+    except Exception as e:  # methods of a foreign object may raise anything
+        pass_on_interruption(e)
         return None
 
 
@@ -84,7 +87,8 @@ def seconds(value: Any) -> float | None:
     """Return a value as a number of seconds; None if it is not one."""
     try:
         return float(value) if isfinite(value) and value >= 0 else None
-    except Exception:  # as above
+    except Exception as e:  # as above
+        pass_on_interruption(e)
         return None
 
 
@@ -95,5 +99,6 @@ def _name(kind: str, spec: str | Mapping[str, Any]) -> str:
 def _shown(value: object, show: Any = repr) -> str:
     try:
         return f"{show(value):.200}"
-    except Exception:  # as above
+    except Exception as e:  # as above
+        pass_on_interruption(e)
         return type(value).__name__

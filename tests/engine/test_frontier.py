@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -165,6 +166,22 @@ def test_start_is_in_the_past_of_no_block(f: Frontier) -> None:
     whole(f)
 
 
+class TimeLimit(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.fixture
+def time_limit() -> Iterator[None]:
+    """A signal handler that raises an ordinary exception."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise TimeLimit
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
 class Interrupt:
     """Ctrl-C, or the call of a signal handler, at the n-th line that the package runs."""
 
@@ -203,25 +220,30 @@ INTERRUPTED: dict[str, Callable[[Frontier, Lease], object]] = {
 }
 
 
+@pytest.mark.usefixtures("time_limit")
 @pytest.mark.parametrize("call", INTERRUPTED)
-def test_an_interrupt_anywhere_leaves_no_half_operation(tmp_path: Path, call: str) -> None:
+@pytest.mark.parametrize("handler", [None, partial(signal.raise_signal, signal.SIGUSR1)], ids=["Ctrl-C", "time limit"])
+def test_an_interrupt_anywhere_leaves_no_half_operation(
+    tmp_path: Path, call: str, handler: Callable[[], object] | None
+) -> None:
+    """Its error is that of the call: it is not told as one of a policy."""
     at = 0
     came = True
     while came:
         at += 1 + at // sized(6, 15)  # each of the first lines, then ever fewer
-        f = on_disk(tmp_path / str(at), hold_queues=False, polite=True, overrides=[OVERRIDE])
+        f = on_disk(tmp_path / str(at), hold_queues=False, polite=True, cost_policy="wag", overrides=[OVERRIDE])
         f.schedule_many(pages("ABC", 3))
         lease = one(f)
         f.retire("c.test")
         f.commit()
         committed = f.summary()
-        interrupt = Interrupt(at)
+        interrupt = Interrupt(at, handler)
         before = sys.gettrace()
         gc.disable()  # Python prints an interrupt of a finalizer, and goes on
         sys.settrace(interrupt)
         try:
             INTERRUPTED[call](f, lease)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TimeLimit):
             pass
         finally:
             sys.settrace(before)

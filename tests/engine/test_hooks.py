@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -70,15 +71,25 @@ def test_a_hook_may_call_the_frontier_back() -> None:
         whole(f)
 
 
-def test_an_interrupt_in_a_hook_closes_as_of_the_last_commit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupt_in_a_hook_closes_as_of_the_last_commit(tmp_path: Path, error: type[BaseException]) -> None:
+    """Also if it is an ordinary exception of a signal handler, which is no fault of the hook."""
+
+    def handle(*signal_and_frame: object) -> None:
+        raise error
+
     def interrupt(f: Frontier) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGUSR1)
 
     with on_disk(tmp_path, hold_queues=False) as f:
         f.schedule_many(pages("A", 2))
     f = Frontier.open(tmp_path / "frontier", clock=ManualClock(START), hooks=[Calls(interrupt)])
-    with pytest.raises(KeyboardInterrupt):
-        f.finish(one(f))
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(error):
+            f.finish(one(f))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
     with pytest.raises(FrontierClosed):
         f.lease(1)
     with on_disk(tmp_path) as f:

@@ -17,7 +17,7 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.operations import OPERATIONS, PREVIEWS, STEPWISE
 from budgetfrontier.engine.commands.scheduling import audited
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import FrontierError, PolicyError
+from budgetfrontier.errors import FrontierError, PolicyError, pass_on_interruption
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.records import AuditEntry, Progress, StartedCommand
 from budgetfrontier.storage.removed import ended
@@ -72,6 +72,7 @@ class Runner:
         try:
             operations.check_command(command.op, args)
         except Exception as e:  # nothing has changed: a command that cannot be applied must not end the engine
+            pass_on_interruption(e)
             self._end(job, now, f"{command.op}: {e if str(e) else type(e).__name__}")
             return job
         if command.op in STEPWISE and not (command.op in PREVIEWS and args.get("dry_run")):
