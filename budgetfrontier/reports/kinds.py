@@ -15,7 +15,7 @@ CONTENTS = {
     "quotas": "how much of each quota is used",
     "groups": "queues, spend and waits of each group of queues",
     "rates": "the rate of each figure in the last hour, beside the hour before and yesterday",
-    "busiest": "the queues that spent and fetched most in the last hour",
+    "busiest": "the queues that spent and fetched most in the last hours, by the clock",
     "forecast": "when each bound would end the crawl",
     "settings": "the settings and their defaults, without secrets",
 }

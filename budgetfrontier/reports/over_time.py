@@ -27,7 +27,6 @@ from budgetfrontier.rules.rates import (
     told_rates,
     window,
 )
-from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.settings import sheets
 from budgetfrontier.storage import group_listing, keys, quota_use, series
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
@@ -48,6 +47,7 @@ LATELY = {600.0: 0, 120.0: 20}
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
 _WHOLE = 0.9  # the part of a time from which on rates count as those of all of it
+_LATE = 10.0  # seconds after a full minute in which the first commit has its row, mostly
 _FAR = 10 * 365 * DAY  # when a disk is full after so long, no sentence says so
 SPAN_WORDS = {"10m": "10 minutes", "1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
 SPANS = {"10m": 600.0, "1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
@@ -61,6 +61,7 @@ BUSIEST_TEXT = ("queue", "spent", "share", "fetched")
 FORECAST = forecasts.Forecast.__struct_fields__
 FORECAST_DROP = ("earliest", "latest")
 
+BY_THE_HOUR = "what each queue spends is known by the hour, after 30 days by the day"
 UNKNOWN = "nothing is known of that time: totals are kept from the first minute of crawling on"
 
 
@@ -217,7 +218,7 @@ def rates_known(found: Window, length: float) -> str:
 
 def counts_known(found: Window, length: float) -> str:
     """Return that the counts of a time of `length` seconds are estimates, if they are for more than a small part."""
-    return estimated(found.cut) if found.cut > max(2 * INTERVAL, (1 - _WHOLE) * length) else ""
+    return estimated(found.cut) if found.cut > (1 - _WHOLE) * length + _LATE else ""
 
 
 def estimated(cut: float) -> str:
@@ -233,10 +234,19 @@ def busiest_rows(busiest: Busiest) -> Iterator[tuple[Any, ...]]:
         yield queue.queue, queue.spent, queue.spent_most, share, queue.fetched, queue.fetched_most
 
 
+def busiest_told(busiest: Busiest) -> str:
+    """Return the sentence on the time that the counts of the busiest queues are of."""
+    if not busiest.known:
+        return ""
+    begin, end = format_time(busiest.since, "%Y-%m-%d %H:%M"), format_time(busiest.until, "%Y-%m-%d %H:%M:%S")
+    spent = "Spent" if busiest.queues or busiest.untold_spent or busiest.untold_fetched else "Nothing was spent"
+    return f"{spent} from {begin} to {end} UTC: {BY_THE_HOUR}."
+
+
 def busiest_known(busiest: Busiest) -> str:
     """Return the sentence on inexact counts of the busiest queues."""
     untold = busiest.untold_spent or busiest.untold_fetched
-    if not busiest.queues and not untold:
+    if not busiest.known:
         return UNKNOWN
     notes = []
     if untold:

@@ -123,7 +123,7 @@ class BusyQueue(msgspec.Struct, kw_only=True):
 
 
 class Busiest(msgspec.Struct, kw_only=True):
-    """The busiest queues between two times (epoch seconds): whole hours or, if they are older, days."""
+    """The busiest queues from the begin of an hour or, if it is older, of a day on, to the end of one, or until now."""
 
     since: float
     until: float
@@ -137,6 +137,8 @@ class Busiest(msgspec.Struct, kw_only=True):
     untold_spent: int = 0
     """The amount that was spent since then, by any of the queues. It is part of the most that each count may be."""
     untold_fetched: int = 0
+    known: bool = True
+    """Whether any totals are known of that time, or of one before."""
 
     @property
     def exact(self) -> bool:
@@ -314,11 +316,13 @@ def untold_since(row: SeriesRow, now: SeriesRow | Summary) -> Amounts:
 
 
 def busiest(view: View, since: float, until: float) -> Busiest:
-    """Return the queues that spent and fetched most in the periods that overlap a time.
+    """Return the queues that spent and fetched most in the hours, and days, that a time overlaps.
 
     The amounts since the last row, up to the last commit, may be any queue's.
     """
-    times: list[int] = []
+    run, now = _without_end(view), as_of_commit(view)
+    until = until if until < inf else now.time
+    times = [series_periods.hour_of(int(since)), series_periods.hour_of(int(until)) + 3600]
     parts: list[Busy] = []
     for resolution in (Resolution.BUSIEST_OF_DAY, Resolution.BUSIEST_OF_HOUR):
         seconds = series_periods.PERIODS[resolution]
@@ -326,21 +330,21 @@ def busiest(view: View, since: float, until: float) -> Busiest:
             start = keys.series.unpack(key)[1]
             times += [start, start + seconds]
             parts.append(decode_busy(value))
-    run, now = _without_end(view), as_of_commit(view)
     last = (run and last_of(view.txn, view.db, run.epoch)) or now  # a run that has ended has stored all
     untold, last_second = untold_since(last, now), series_periods.hour_of(int(now.time)) + 3600 - 1
     if since > last_second or until <= series_periods.hour_of(int(last.time)):
         untold = NOTHING
     busy, most = merged([*parts, Busy({}, others=untold)])
     return Busiest(
-        since=min(times, default=since),
-        until=max(times, default=until),
+        since=min(times),
+        until=min(max(times), max(until, now.time)),
         queues=[_busy_queue(view.queue_by_id(id_), *amounts, *most[id_]) for id_, amounts in busy.counts.items()],
         others_spent=busy.others[0],
         others_fetched=busy.others[1],
         as_of=0.0 if untold == NOTHING else last.time,
         untold_spent=untold[0],
         untold_fetched=untold[1],
+        known=bool(parts) or next(_backwards(view.txn, view.db, until + 1), None) is not None,
     )
 
 

@@ -314,6 +314,7 @@ def merged_busiest(found: Sequence[Busiest]) -> Busiest:
         as_of=min((one.as_of for one in found if one.as_of), default=0.0),
         untold_spent=sum(one.untold_spent for one in found),
         untold_fetched=sum(one.untold_fetched for one in found),
+        known=any(one.known for one in found),
     )
 
 

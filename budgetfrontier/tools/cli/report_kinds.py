@@ -37,6 +37,7 @@ class Rows:
     """A report: its columns, its rows, the columns that a terminal may leave out, and a sentence on unknown values.
 
     `told` is a sentence that says the most important of it, for text. `unknown` is asked for once the rows are read.
+    `period` is the time that it is of (epoch seconds), if that is not exactly the time asked for.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class Rows:
         drop: Sequence[str] = (),
         unknown: str | Callable[[], str] = "",
         told: str = "",
+        period: tuple[float, float] | None = None,
     ) -> None:
         self.columns, self.drop, self._unknown, self.told = columns, drop, unknown, told
+        self.period = period
         self.rows = rows
         self.total: int | None = None
         """The number of rows, once they are read, if these are but the first that are asked for."""
@@ -106,7 +109,8 @@ def _write_json(args: argparse.Namespace, made: Rows, operator: CrawlOperator) -
         out.write(json.dumps(head, indent=1).removesuffix("[]\n}"))
         for part in listings.json_array(islice(made.rows, _limit(args)), made.columns):
             out.write(part)
-        tail = {"unknown": made.unknown or None, **output.missing_partitions(operator)}
+        period = {} if made.period is None else {"period": made.period}
+        tail = {"unknown": made.unknown or None, **period, **output.missing_partitions(operator)}
         out.write("," + json.dumps(tail, indent=1).removeprefix("{") + "\n")
 
 
@@ -308,7 +312,7 @@ def _busiest(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     found = operator.busiest(now - _length(args), now)
     rows, unknown = over_time.busiest_rows(found), over_time.busiest_known(found)
     if args.format != "text":
-        return Rows(over_time.BUSIEST, rows, unknown=unknown)
+        return Rows(over_time.BUSIEST, rows, unknown=unknown, period=(found.since, found.until))
     told = (
         (
             queue,
@@ -318,7 +322,7 @@ def _busiest(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
         )
         for queue, spent, spent_most, share, fetched, fetched_most in rows
     )
-    return Rows(over_time.BUSIEST_TEXT, told, unknown=unknown)
+    return Rows(over_time.BUSIEST_TEXT, told, unknown=unknown, told=over_time.busiest_told(found))
 
 
 def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:

@@ -62,7 +62,8 @@ def _register_report(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--since", type=common.duration, default=None, metavar="AGE",
-        help="with a KIND that reads the crawl's log, or one over time: what happened within this time (1h, 2d)",
+        help="with a KIND that reads the crawl's log, or one over time: what happened within this time (1h, 2d); "
+        "busiest: in the hours that this overlaps, after 30 days in the days",
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.units import parse_duration
 from budgetfrontier.crawler.cache import CrawlCache
 from budgetfrontier.reports import over_time
 from budgetfrontier.storage.backup import CACHE
@@ -140,6 +141,38 @@ def test_the_busiest_queues_have_their_share(job: Path, cli: Cli) -> None:
     assert sum(row["share"] for row in rows) == pytest.approx(1)
     assert "%" in cli("report", job, "--kind", "busiest", "--since", "3h").out
     assert unknown == ""
+
+
+@pytest.mark.parametrize("since", ["1s", "5m", "1h", "90m", "2d"])
+def test_the_busiest_queues_say_of_which_hours_they_are(job: Path, cli: Cli, since: str) -> None:
+    now, asked = time.time(), float(parse_duration(since))
+    first = (now - asked) // 3600 * 3600
+    told = json.loads(cli("report", job, "--kind", "busiest", "--since", since, "--format", "json").out)
+    assert told["period"] == [first, now]
+    began = now - MINUTES * 60
+    fetched = 3 * len([minute for minute in range(MINUTES) if began + 60 * minute >= first])
+    assert abs(sum(row["fetched"] for row in told["rows"]) - fetched) <= 3, "a minute may count to the hour before"
+    begins = time.strftime("from %Y-%m-%d %H:%M to ", time.gmtime(first))
+    assert (
+        f"{begins}{time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(now))}"
+        in cli("report", job, "--kind", "busiest", "--since", since).out
+    )
+
+
+def test_that_nothing_was_spent_is_no_lack_of_knowledge(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=ManualClock(time.time() - 7300)) as f:
+        f.schedule_many(pages("A", 1))
+        f.finish_many(f.lease(1))
+    answer = cli("report", tmp_path, "--kind", "busiest", "--since", "1s")
+    assert answer.out.startswith("Nothing was spent from ") and "nothing is known" not in answer.err
+    Frontier.open(tmp_path / "new" / "frontier", make_settings()).close()
+    answer = cli("report", tmp_path / "new", "--kind", "busiest", "--since", "1s")
+    assert "Nothing was spent" not in answer.out and "nothing is known" in answer.err
+
+
+def test_counts_of_a_few_minutes_are_said_to_be_estimates(job: Path, cli: Cli) -> None:
+    for since, estimated in (("330s", True), ("59m", False)):
+        assert ("its counts are estimates" in rows_of(cli, job, "--since", since)[1]) is estimated, since
 
 
 def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:

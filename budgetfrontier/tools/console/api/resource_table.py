@@ -90,8 +90,8 @@ RESOURCES = (
         times.TimeParameters, Listing[times.RateItem], times.rates,
     ),
     ApiResource(
-        "GET", f"{JOB}/busiest", "the queues that spent most in a time",
-        times.TimeParameters, Listing[times.BusyItem], times.busiest,
+        "GET", f"{JOB}/busiest", "the queues that spent most in the hours that a time overlaps",
+        times.TimeParameters, times.BusyListing, times.busiest,
     ),
     ApiResource(
         "GET", f"{JOB}/curves", "the rate of each figure in each part of a time",

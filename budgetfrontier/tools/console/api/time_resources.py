@@ -55,6 +55,16 @@ class BusyItem(msgspec.Struct):
     fetched_most: int
 
 
+class BusyListing(Listing[BusyItem], kw_only=True):
+    """The queues that spent most from `since` until `until` (epoch seconds): in the hours that the time overlaps.
+
+    After 30 days, they are days.
+    """
+
+    since: float
+    until: float
+
+
 class CurvesParameters(msgspec.Struct, forbid_unknown_fields=True):
     """The parameters of the curves."""
 
@@ -134,12 +144,15 @@ def rates(job: ConsoleJob, parameters: TimeParameters) -> Listing[RateItem]:
     return Listing(rows=rows, note=as_sentence(over_time.rates_known(happened(now - length, now), length)))
 
 
-def busiest(job: ConsoleJob, parameters: TimeParameters) -> Listing[BusyItem]:
-    """Return the queues that spent most in a time."""
+def busiest(job: ConsoleJob, parameters: TimeParameters) -> BusyListing:
+    """Return the queues that spent most in the hours that a time overlaps."""
     now, length = time.time(), forms.duration("since", parameters.since)
     found = job.look(lambda operator: operator.busiest(now - length, now))
-    return Listing(
-        rows=[BusyItem(*row) for row in over_time.busiest_rows(found)], note=as_sentence(over_time.busiest_known(found))
+    return BusyListing(
+        rows=[BusyItem(*row) for row in over_time.busiest_rows(found)],
+        note=as_sentence(over_time.busiest_known(found)),
+        since=found.since,
+        until=found.until,
     )
 
 

@@ -10,6 +10,7 @@ from budgetfrontier.reports.over_time import (
     SPANS,
     between,
     busiest_known,
+    busiest_told,
     fitting,
     levels,
     rate_rows,
@@ -47,7 +48,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             for name, level in LEVELS.items()
             if any(found := levels(series, level, now, span))
         ],
-        "busiest": busiest,
+        "busiest_told": busiest_told(busiest),
         "busiest_known": busiest_known(busiest),
         "top": [(one.queue, job.base + key_path(one.queue), one.spent, one.spent_most) for one in busiest.queues[:TOP]],
     }
