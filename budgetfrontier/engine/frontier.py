@@ -39,12 +39,13 @@ from budgetfrontier.engine.delivery import Delivery
 from budgetfrontier.engine.disk_guard import DiskGuard
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
-from budgetfrontier.engine.guard import BROKEN, GATHERING, INSIDE, Guard
+from budgetfrontier.engine.guard import ANSWERING, BROKEN, GATHERING, INSIDE, Guard
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.hooks import check as check_hooks
 from budgetfrontier.engine.internals import Internals
 from budgetfrontier.engine.known_urls import KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
+from budgetfrontier.engine.plain_turns import DUE, MOST_ANSWERED
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.rules import run_history
@@ -120,6 +121,8 @@ class Frontier:
         self._internals = Internals(
             self._guard, self._admitter, self._steering, disk_guard=disk_guard, known=self._known, changelog=changelog
         )
+        self._plain = self._kernel.turns.plain
+        self._answers: Any = None if self._plain is None else self._plain.kernel
         tables = self._tables
         of_tables = self._counters, tables, tables.leases, tables.future, tables.rotation
         self._of_lease = self._guard, self._kernel.turns, *of_tables
@@ -188,8 +191,9 @@ class Frontier:
             arguments.uri(uri)
         guard = self._guard
         owner = guard.owner
-        if get_ident() != (guard.thread if owner == GATHERING else owner):
-            guard.refuse()
+        if get_ident() != owner and (owner != GATHERING or get_ident() != guard.thread):
+            guard.reenter()
+            owner = guard.owner
         try:
             guard.owner = INSIDE
             now = guard.read_clock() + guard.skew  # copies `Guard.now`
@@ -269,12 +273,22 @@ class Frontier:
         call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
+        leases: list[Lease] = []
         guard, turns, counters, tables, out, future, rotation = self._of_lease
+        if guard.owner == ANSWERING and ttl is None and count.__class__ is int and 0 < count <= MOST_ANSWERED:
+            try:
+                answered = self._answers.lease(leases, count)
+            except BaseException as e:
+                guard.owner = BROKEN
+                guard.abort(e)
+            if answered:
+                if answered == DUE:
+                    guard.leave(0)
+                return leases
         count = count if count.__class__ is int else arguments.whole(count, "count")
         ttl = tables.in_force.frontier.lease_ttl if ttl is None else tables.in_force.lease_ttl(ttl)
         if get_ident() != guard.owner:
             guard.reenter()
-        leases: list[Lease] = []
         try:
             guard.owner = INSIDE
             now = guard.read_clock() + guard.skew  # copies `Guard.now`
@@ -313,6 +327,8 @@ class Frontier:
             or waiting
         ):
             guard.leave(0)
+        elif leases:
+            guard.answer()
         return leases
 
     def finish(
@@ -385,6 +401,16 @@ class Frontier:
     def _end(self, lease: Lease, ending: Finish | None) -> None:
         """End a lease, as a success if no ending is given. Raises LeaseExpired."""
         guard, leases, counters = self._guard, self._tables.leases, self._counters
+        if guard.owner == ANSWERING and ending is None:
+            try:
+                answered = self._answers.finish(lease, self._plain)
+            except BaseException as e:
+                guard.owner = BROKEN
+                guard.abort(e)
+            if answered:
+                if answered == DUE:
+                    guard.leave(0)
+                return
         if get_ident() != guard.owner:
             guard.reenter()
         now = guard.read_clock() + guard.skew  # copies `Guard.now`
@@ -420,6 +446,8 @@ class Frontier:
             or (ending is not None and (env.due or len(dirty) >= env.most_queues or queues.overfull))  # by its results
         ):
             guard.leave(0)
+        elif ending is None:
+            guard.answer()
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End many leases in order, as `finish` would one after the other: a lease and its success cost 30 % less.
@@ -429,14 +457,28 @@ class Frontier:
         end. Every 1,000, counting the URIs discovered, are an operation of their own, that may be committed. Raises
         PolicyError; leases before the URI for which a policy fails have ended then. O(1) for each.
         """
+        late: list[Lease] = []
+        guard = self._guard
+        if guard.owner == ANSWERING and finished.__class__ is list and len(finished) <= MOST_ANSWERED:
+            try:
+                place, answered = self._answers.finish_many(finished, late, self._plain)
+            except BaseException as e:
+                guard.owner = BROKEN
+                guard.abort(e)
+            if answered:
+                if answered == DUE:
+                    guard.leave(0)
+                return late
+            if place:
+                finished = finished[place:]
         if finished.__class__ is list and len(finished) == 1 and finished[0].__class__ is Lease:
             # As each batch is, once only URIs of one host are left: a batch shares more work than one finish takes.
             try:
                 self._end(finished[0], None)
             except LeaseExpired:
-                return list(finished)
-            return []
-        return self._batch_finisher.finish(finished)
+                late += finished
+            return late
+        return late + self._batch_finisher.finish(finished)
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
         """Report that the download of a lease is over, while callbacks and pipelines still determine its outcome.

@@ -22,7 +22,7 @@ from typing import Final, NoReturn, TypeVar
 import lmdb
 
 from budgetfrontier.clock import Clock, ClockSteps
-from budgetfrontier.core.model import Lease, RunEnd
+from budgetfrontier.core.model import CrawlState, Lease, RunEnd
 from budgetfrontier.engine import arguments, native
 from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
@@ -57,6 +57,9 @@ It is set without a call, which the recursion limit or a signal could prevent, t
 """
 GATHERING: Final = -3
 """The owner of a frontier in which URLs that were scheduled wait for their queues: until any call but `schedule`."""
+
+ANSWERING: Final = -4
+"""The owner of a frontier whose calls the kernel answers, until one needs more, or something is due: `Guard.answer`."""
 
 _BROKEN: Final = "this frontier was closed by an error in the end of which another came; open it again"
 
@@ -111,6 +114,7 @@ class Guard:
         self.on_tick = self.on_underway = self.on_abort = self.on_close = _nothing
         """What `Delivery` does once every commit interval, before a lease while a command is in progress, when an error
         drops what was not committed, and at the end."""
+        self._plain = parts.kernel.turns.plain
         self.commits = CommitSchedule(parts.kernel.tables)
         self.of_end = self.commits, self.tables.env, self.tables.queues, self.tables.queues.dirty, hooks.waiting
         """What `leave` looks at. The most frequent calls look at it themselves, and call `leave` if there is anything
@@ -130,16 +134,61 @@ class Guard:
             self.reenter()
 
     def reenter(self) -> None:
-        """Place the URLs that were gathered, before another call; raise if it is not allowed: see `refuse`."""
-        if self.owner != GATHERING or get_ident() != self.thread:
+        """Place the URLs that were gathered, or bring the totals up to date, before another call.
+
+        Raises if the call is not allowed: see `refuse`.
+        """
+        if self.owner not in (GATHERING, ANSWERING) or get_ident() != self.thread:
             self.refuse()
+        if self._plain is not None and self._plain.kernel.is_busy():
+            raise FrontierBusy
         try:
-            self.owner = INSIDE
-            self.place_gathered()
+            self._take_back()
             self.owner = self.thread
         except BaseException as e:
             self.owner = BROKEN
             self.abort(e)
+
+    def _take_back(self) -> None:
+        """End what was left to be done by a later call; the owner is INSIDE then."""
+        owner, self.owner = self.owner, INSIDE
+        if owner == GATHERING:
+            self.place_gathered()
+        elif owner == ANSWERING:
+            self._settle_answers()
+
+    def _settle_answers(self) -> None:
+        answers = None if self._plain is None else self._plain.settle()
+        if answers is not None:
+            self.latest, operations = answers
+            self.commits.changes += operations
+
+    def answer(self) -> None:
+        """Let the kernel answer the next calls, if they may need nothing but plain turns: it is the end of one of them.
+
+        Until another one is called, or something is due.
+        """
+        kernel, tables, counters, commits = self.kernel, self.tables, self.kernel.counters, self.commits
+        plain = self._plain
+        if (
+            plain is None
+            or not (tables.leases_plainly and tables.ends_plainly)
+            or counters.state is not CrawlState.RUNNING
+            or counters.revive_upto > 0
+            or counters.regrade_upto > 0
+            or kernel.underway
+            or tables.attentive
+            or commits.in_batch
+            or self.hooks.asks
+        ):
+            return
+        in_force, rotation = tables.in_force, tables.rotation
+        until = min(tables.leases.next_expiry, rotation.next_wake, tables.future.next_due)
+        clocks = self.read_clock, monotonic, self.skew, self.latest, self.horizon
+        ends = until, commits.next_tick, commits.most - commits.changes, tables.env.most_queues
+        settings = in_force.frontier.lease_ttl, in_force.same_rest, tables.longest_delay
+        self.owner = ANSWERING
+        plain.begin((clocks, ends, counters.queued, *settings))
 
     def refuse(self) -> NoReturn:
         """Raise why a call is not allowed: another thread, a forked child, a closed frontier, or a call in progress."""
@@ -196,10 +245,9 @@ class Guard:
         if self.closed is not None:  # by a signal handler, at the end of the call
             self.refuse()
         try:
-            may_gather = self.owner != self.thread
+            if self.owner != self.thread:
+                self._take_back()
             self.owner = INSIDE
-            if may_gather:
-                self.place_gathered()
             commits, queues, env = self.commits, self.tables.queues, self.tables.env
             commits.changes += changes
             if queues.overfull:
@@ -360,6 +408,7 @@ class Guard:
             if self.owner != GATHERING:  # by a hook
                 self.owner = self.thread
             raise error
+        self._settle_answers()
         if type(error).__name__ == "PanicException":  # which PyO3 raises as no Exception
             panic = FrontierError(f"the native kernel failed: {error}. {native.SWITCH}=python does without it")
             panic.__cause__, error = error, panic

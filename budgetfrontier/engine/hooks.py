@@ -35,6 +35,7 @@ _CALLS: Final = {
 }
 """The arguments that each hook is called with."""
 NAMES = tuple(_CALLS)
+_MOVES: Final = ("on_activate", "on_deactivate", "on_retire")
 
 _ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
 
@@ -49,13 +50,15 @@ class Hooks:
         self._frontier = frontier
         self._hooks = {name: [hook for h in hooks if (hook := _find(h, name)) is not None] for name in NAMES}
         self.on_finish = bool(self._hooks["on_finish"])
+        self.asks = any(self._hooks[name] for name in (*_MOVES, "on_finish"))
+        """Whether any hook is about what plain turns do."""
         self.waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
         self._running = False
 
     def attach(self, kernel: Kernel, buried: Sequence[tuple[int, DeadRow]] = (), *, paused: bool = False) -> None:
         """Subscribe to the events of the kernel that some hook handles; events during the opening come first."""
         self._tables = kernel.tables
-        if any(self._hooks[name] for name in ("on_activate", "on_deactivate", "on_retire")):
+        if any(self._hooks[name] for name in _MOVES):
             kernel.tables.rotation.on_move = self._moved
         if self._hooks["on_dead_letter"]:
             kernel.tables.dead_letters.on_add = self._died

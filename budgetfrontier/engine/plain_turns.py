@@ -7,18 +7,21 @@ they are the definition, and do everything where the kernel is not there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, QueueRecord, QueueState
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, SCHEME_OF
 
-_Limits = tuple[int, bool, int, int]
+DUE: Final = 2
+"""The result of a call that the kernel has answered if more is due at its end: 1 if not, 0 if it has not answered."""
+MOST_ANSWERED: Final = 1000
+"""URIs that a call may be about which the kernel answers."""
 
 
 class PlainTurns:
-    """The kernel with the tables that it changes; the totals are changed once for all that it does in a call.
+    """The kernel with the tables that it changes. `settle` brings the totals up to date after that.
 
     `move(queue, state, now)` makes the moves that are no plain ones: `Turns.move`.
     """
@@ -26,7 +29,6 @@ class PlainTurns:
     def __init__(self, tables: Tables, move: Callable[[QueueRecord, QueueState, float], None]) -> None:
         assert kernel is not None
         self._tables = tables
-        self.counters = tables.counters
         self.set_wake = tables.rotation.set_wake
         self.move = move
         queues, pending = tables.queues, tables.pending
@@ -37,13 +39,15 @@ class PlainTurns:
             "ahead": pending.ahead,
             "read": pending.read,
             "taken": pending.taken,
+            "removed": pending.removed,
             "out": tables.leases.out,
             "ring": tables.rotation.ring,
             "charged": tables.busiest.charged,
+            "counters": tables.counters,
             "lease": Lease,
             "uri": CrawlUri,
         }
-        self._kernel: Any = kernel.Turns(parts, schemes=SCHEME_OF, normal=PLAIN_KIND, costs=len(LOW_COSTS))
+        self.kernel: Any = kernel.Turns(parts, schemes=SCHEME_OF, normal=PLAIN_KIND, costs=len(LOW_COSTS))
 
     @property
     def best_waiting(self) -> int:
@@ -51,29 +55,65 @@ class PlainTurns:
         return self._tables.rotation.best_waiting
 
     @property
+    def next_wake(self) -> float:
+        """A lower bound of the wake times of the snoozed."""
+        return self._tables.rotation.next_wake
+
+    @property
     def snoozed(self) -> Any:
         """Writes a row of the table `snoozed`."""
         return self._tables.env.snoozed.put
 
-    def _limits(self) -> _Limits:
-        base = self._tables.in_force.base
-        best = self._tables.rotation.best_waiting
-        return base.per_queue_concurrency, base.reached, self.counters.settings_revision, best
+    def begin(self, of_calls: tuple[Any, ...] | None = None) -> None:
+        """Let the kernel take turns and end leases until `settle`; with `of_calls`, whole calls of a frontier.
+
+        These are the fields of its `Calls`, in order.
+        """
+        tables, base = self._tables, self._tables.in_force.base
+        limits = (
+            base.per_queue_concurrency,
+            base.reached,
+            tables.counters.settings_revision,
+            tables.rotation.best_waiting,
+        )
+        self.kernel.begin(limits, tables.counters.ring_back, tables.leases.next_id, of_calls)
+
+    def settle(self) -> tuple[float, int] | None:
+        """Bring the totals up to date, and end the calls; return the time of the last one, and their operations.
+
+        None: the kernel has answered none. O(calls that have leased something).
+        """
+        settled = self.kernel.settle()
+        if settled is None:
+            return None
+        of_calls: tuple[float, int] | None
+        *totals, first_wake, first_expiry, ring_back, next_id, calls, of_calls = settled
+        in_process, snoozed, succeeded, queued, spent, size = totals
+        counters, leases, rotation = self._tables.counters, self._tables.leases, self._tables.rotation
+        counters.in_process += in_process
+        counters.snoozed += snoozed
+        counters.succeeded += succeeded
+        counters.queued += queued
+        counters.expenditure += spent
+        counters.bytes += size
+        counters.ring_back = ring_back
+        leases.next_id = next_id
+        if first_wake < rotation.next_wake:
+            rotation.next_wake = first_wake
+        if first_expiry < leases.next_expiry:
+            leases.next_expiry = first_expiry
+        leases.calls += calls[1:] if calls and leases.calls and leases.calls[-1][1] == calls[0][1] else calls
+        return of_calls
 
     def lease(self, leased: list[Lease], count: int, deadline: float, now: float) -> bool:
         """Hand out URIs until there are `count` in the list; return whether the ring is used up before.
 
         It stops before a turn that needs more. O(1) for each.
         """
-        leases, counters, before = self._tables.leases, self.counters, len(leased)
-        leases.next_expiry = min(leases.next_expiry, deadline)
-        used_up, counters.ring_back, in_ring = self._kernel.hand_out(
-            leased, count - before, leases.next_id, deadline, int(now), self._limits(), counters.ring_back
-        )
-        made = len(leased) - before
-        leases.made(made, now)
-        counters.in_process += made - in_ring
-        return bool(used_up)
+        self.begin()
+        used_up: bool = self.kernel.hand_out(leased, count - len(leased), deadline, now)
+        self.settle()
+        return used_up
 
     def end(
         self, leases: list[Lease], timed: Sequence[Finish] | None, start: int, late: list[Lease], now: float
@@ -83,7 +123,7 @@ class PlainTurns:
         `timed` has how each ended, with no details that change where it goes. Leases that have ended before are added
         to `late`. O(1) for each.
         """
-        tables, counters, rotation, in_force = self._tables, self.counters, self._tables.rotation, self._tables.in_force
+        tables, in_force = self._tables, self._tables.in_force
         rest, each = in_force.same_rest or 0, None
         mine: dict[int, Lease | None] = {}
         if timed is not None:
@@ -91,19 +131,11 @@ class PlainTurns:
             mine = {item.lease.id: tables.leases.out.get(item.lease.id) for item in left}
             rests = [in_force.rest(item.lease.uri, base, item.fetch_seconds, item.crawl_delay) for item in left]
             each = [(now + rest if rest > 0 else 0, item.size) for rest, item in zip(rests, left, strict=True)]
-        place: int
-        place, count, uncounted, spent, size, joined, snoozed, counters.ring_back, first_wake = self._kernel.end(
-            leases, start, late, tables.pending.removed, now, now + rest if rest > 0 else 0, each,
-            now + tables.longest_delay, self._limits(), self,
-        )  # fmt: skip
-        if first_wake < rotation.next_wake:
-            rotation.next_wake = first_wake
-        counters.succeeded += count
-        counters.queued -= count - uncounted
-        counters.expenditure += spent
-        counters.bytes += size
-        counters.in_process -= joined + snoozed
-        counters.snoozed += snoozed
+        self.begin()
+        place: int = self.kernel.end(
+            leases, start, late, now, now + rest if rest > 0 else 0, each, now + tables.longest_delay, self
+        )
+        self.settle()
         for item in () if timed is None else timed[start:place]:
             if (lease := mine.pop(item.lease.id, None)) is not None:
                 tables.history.ended(lease, item)

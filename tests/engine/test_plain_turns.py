@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -11,25 +13,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier import CrawlUri, Finish, Frontier, Outcome
+from budgetfrontier import CrawlUri, Finish, Frontier, Lease, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native
 from budgetfrontier.engine.read_ahead import ReadAhead, Record
-from budgetfrontier.errors import FrontierClosed, FrontierError
-from tests.support import START, kernel, memory, pages
+from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, LeaseExpired, WrongThread, WrongType
+from tests.support import START, kernel, make_settings, memory, pages
 
 pytestmark = pytest.mark.skipif(native.kernel is None, reason=native.described())
 
 
 class Kernel:
-    """The kernel of a frontier, with the URIs that it has handed out and the leases that it has ended."""
+    """The kernel of a frontier, with the URIs that it has handed out, the leases that it has ended, and whole calls
+    that it has answered."""
 
     def __init__(self, frontier: Frontier) -> None:
         plain = kernel(frontier).turns.plain
         assert plain is not None
-        self._kernel = plain._kernel
-        self.handed_out = self.ended = 0
-        plain._kernel = self
+        self._kernel = plain.kernel
+        self.handed_out = self.ended = self.answered = 0
+        plain.kernel = frontier._answers = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
 
     def hand_out(self, leased: list[Any], *others: Any) -> Any:
         before = len(leased)
@@ -37,10 +43,27 @@ class Kernel:
         self.handed_out += len(leased) - before
         return result
 
-    def end(self, *arguments: Any) -> Any:
-        result = self._kernel.end(*arguments)
-        self.ended += result[1]
-        return result
+    def lease(self, leased: list[Any], count: int) -> Any:
+        answered = self._kernel.lease(leased, count)
+        self.handed_out += len(leased)
+        self.answered += answered > 0
+        return answered
+
+    def finish(self, *arguments: Any) -> Any:
+        answered = self._kernel.finish(*arguments)
+        self.answered += answered > 0
+        return answered
+
+    def finish_many(self, *arguments: Any) -> Any:
+        place, answered = self._kernel.finish_many(*arguments)
+        self.answered += answered > 0
+        return place, answered
+
+    def settle(self) -> Any:
+        settled = self._kernel.settle()
+        if settled is not None:
+            self.ended += settled[2]
+        return settled
 
 
 PLAIN: dict[str, dict[str, Any]] = {
@@ -71,6 +94,7 @@ def test_it_hands_out_all_plain_uris_and_ends_their_leases(name: str, call: str)
                         frontier.finish(lease)
             if not leases:
                 clock.advance(1.0)
+        frontier.summary()
         assert done == (40 if name == "total budgets" else 80)
         assert (watched.handed_out, watched.ended) == (done, done)
         frontier.check()
@@ -94,7 +118,7 @@ def test_it_leaves_turns_to_python_that_depend_on_more(name: str) -> None:
         leases = frontier.lease(1) + frontier.lease(2)
         assert len(leases) > 1
         frontier.finish_many(leases)
-        assert watched.handed_out == 0
+        assert (watched.handed_out, watched.answered) == (0, 0)
         assert watched.ended == (len(leases) if name == "intervals" else 0)
         frontier.check()
 
@@ -113,7 +137,7 @@ def test_it_leaves_uris_to_python_that_are_not_plain() -> None:
         frontier.check()
 
 
-@pytest.mark.parametrize("call", ["hand_out", "end", "delete_all"])
+@pytest.mark.parametrize("call", ["hand_out", "end", "lease", "finish", "finish_many", "delete_all"])
 def test_a_panic_closes_the_frontier_and_says_how_to_do_without_the_kernel(call: str) -> None:
     class PanicException(BaseException):
         """As PyO3 raises it."""
@@ -121,16 +145,168 @@ def test_a_panic_closes_the_frontier_and_says_how_to_do_without_the_kernel(call:
     with memory() as frontier:
         frontier.schedule_many(pages("a", 3))
         lease, *_ = frontier.lease(1)
-        turns: Any = mock.Mock(**{f"{call}.side_effect": PanicException("overflow")})
+        panic = {f"{call}.side_effect": PanicException("overflow")}
+        turns: Any = mock.Mock(**panic, **{"settle.return_value": None, "is_busy.return_value": False})
+        if call in ("hand_out", "end"):
+            frontier.commit()  # then the kernel is not asked for whole calls
         if call == "delete_all":
             broken: Any = mock.patch.object(native.kernel, call, turns.delete_all)
+        elif call in ("hand_out", "end"):
+            broken = mock.patch.object(kernel(frontier).turns.plain, "kernel", turns)
         else:
-            broken = mock.patch.object(kernel(frontier).turns.plain, "_kernel", turns)
+            broken = mock.patch.object(frontier, "_answers", turns)
         with broken, pytest.raises(FrontierError, match=r"overflow.*BUDGETFRONTIER_KERNEL=python"):
-            frontier.lease(1) if call == "hand_out" else frontier.finish(lease)
+            if call in ("hand_out", "lease"):
+                frontier.lease(1)
+            elif call == "finish_many":
+                frontier.finish_many([lease])
+            else:
+                frontier.finish(lease)
             frontier.commit()
         with pytest.raises(FrontierClosed):
             frontier.lease(1)
+
+
+# -- whole calls
+
+
+CALLS: dict[str, Callable[[Frontier, Lease], object]] = {
+    "lease": lambda frontier, _: frontier.lease(1),
+    "finish": lambda frontier, lease: frontier.finish(lease),
+    "finish_many": lambda frontier, lease: frontier.finish_many([lease]),
+}
+
+
+class Interrupting(ManualClock):
+    """A clock whose reading does something else first, once: as a signal handler would."""
+
+    then: Callable[[], object] | None = None
+
+    def time(self) -> float:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return super().time()
+
+
+def answering(frontier: Frontier) -> Lease:
+    """Let the kernel answer the next calls, with queues in the ring; return a lease that is out."""
+    frontier.schedule_many(pages("abcd", 5))
+    lease, *others = frontier.lease(4)
+    frontier.finish_many(others)
+    return lease
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_kernel_answers_calls_that_need_nothing_else(name: str) -> None:
+    with memory() as frontier:
+        watched, lease = Kernel(frontier), answering(frontier)
+        before = watched.answered
+        CALLS[name](frontier, lease)
+        assert watched.answered == before + 1
+        assert frontier.summary().succeeded == (3 if name == "lease" else 4)
+        assert kernel(frontier).counters.in_process == (2 if name == "lease" else 0)
+        frontier.check()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_in_the_middle_of_one_that_the_kernel_answers_is_refused(name: str) -> None:
+    clock = Interrupting(START)
+    others: list[Callable[[Frontier, Lease], object]] = [*CALLS.values(), lambda frontier, _: frontier.summary()]
+    others.append(lambda frontier, _: frontier.close())
+    for other in others:
+        with memory(clock) as frontier:
+            watched, lease = Kernel(frontier), answering(frontier)
+            before, refused = watched.answered, list[object]()
+
+            def call(
+                other: Callable[[Frontier, Lease], object] = other,
+                frontier: Frontier = frontier,
+                lease: Lease = lease,
+                refused: list[object] = refused,
+            ) -> None:
+                with pytest.raises(FrontierBusy):
+                    other(frontier, lease)
+                refused.append(other)
+
+            clock.then = call
+            CALLS[name](frontier, lease)
+            assert (watched.answered, refused) == (before + 1, [other])
+            frontier.check()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_ctrl_c_in_the_middle_of_a_call_that_the_kernel_answers_closes_the_frontier(name: str, tmp_path: Path) -> None:
+    clock = Interrupting(START)
+    frontier = Frontier.open(tmp_path / "f", make_settings(), clock=clock)
+    lease = answering(frontier)
+    frontier.commit()
+    (other,) = frontier.lease(1)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    clock.then = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        CALLS[name](frontier, lease)
+    for call in CALLS.values():
+        with pytest.raises(FrontierClosed):
+            call(frontier, other)
+    with Frontier.open(tmp_path / "f", clock=clock) as again:
+        assert again.summary().queued == 17
+        again.check()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_another_thread_is_refused_while_the_kernel_answers(name: str) -> None:
+    with memory() as frontier, ThreadPoolExecutor(1) as pool:
+        lease = answering(frontier)
+        with pytest.raises(WrongThread):
+            pool.submit(CALLS[name], frontier, lease).result()
+        CALLS[name](frontier, lease)
+        frontier.check()
+
+
+def test_the_kernel_answers_no_call_before_which_something_is_due() -> None:
+    clock = ManualClock(START)
+    with memory(clock, polite=True, lease_ttl=10) as frontier:
+        lease = answering(frontier)
+        assert frontier.lease(1) == [], "all queues rest"
+        clock.advance(frontier.next_ready_in() or 0)
+        assert len(frontier.lease(9)) == 3, "their rest is over"
+        clock.advance(10.0)
+        with pytest.raises(LeaseExpired):
+            frontier.finish(lease)
+        assert len(frontier.lease(9)) == 4, "and then all leases have expired"
+        frontier.check()
+
+
+def test_the_kernel_answers_until_a_commit_is_due() -> None:
+    commits = []
+
+    def on_commit(frontier: Frontier) -> None:
+        commits.append(frontier)
+
+    with memory(commit_operations=40, hooks=[on_commit]) as frontier:
+        watched, lease = Kernel(frontier), answering(frontier)
+        before, calls = (len(commits), watched.answered), 0
+        while len(commits) == before[0]:
+            frontier.finish(lease)
+            (lease,) = frontier.lease(1)
+            calls += 2
+        assert 8 <= calls <= 14, "there were 27 operations before"
+        assert watched.answered in (before[1] + calls, before[1] + calls - 1), "the lease after it is Python's"
+        frontier.check()
+
+
+@pytest.mark.parametrize("bad", [[None], ["a"], [Lease("a", "a", CrawlUri("http://a.test/"), 1, 0.0, 1)]])  # type: ignore[arg-type]
+def test_bad_leases_are_refused_before_anything_changes(bad: list[Any]) -> None:
+    with memory() as frontier:
+        lease = answering(frontier)
+        with pytest.raises(WrongType):
+            frontier.finish_many([lease, *bad])
+        assert frontier.finish_many([lease, lease]) == [lease]
+        frontier.check()
 
 
 # -- reading ahead

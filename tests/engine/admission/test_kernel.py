@@ -23,7 +23,7 @@ from budgetfrontier.settings.policies.canonicalization import Canonicalization
 from tests.engine.admission.test_twins import tables
 from tests.examples import few
 from tests.fuzz.urls import any_url, near_plain
-from tests.support import START, kernel, memory, on_disk, pages
+from tests.support import START, memory, on_disk, pages
 
 needs_kernel = pytest.mark.skipif(native.kernel is None, reason=native.described())
 pytestmark = [pytest.mark.usefixtures("same_ids"), needs_kernel]
@@ -160,7 +160,7 @@ def test_as_many_urls_are_gathered_as_one_call_may_place(monkeypatch: pytest.Mon
     placed = []
     for url in pages("ab", 4):
         frontier.schedule(url)
-        placed.append(kernel(frontier).counters.queued)
+        placed.append(frontier._counters.queued)
     assert placed == [1, 1, 1, 4, 4, 4, 7, 7]
 
 

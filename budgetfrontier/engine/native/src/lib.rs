@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod calls;
 mod canonical;
 mod hashing;
 mod live_queue;

@@ -4,11 +4,14 @@
 //! do what is left here, and all of it where the kernel is not there.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString};
 
+use crate::calls::{self, Calls};
 use crate::live_queue::{LiveQueue, Seconds, State};
 use crate::read_ahead::{ReadAhead, Record};
 use crate::ring::Ring;
@@ -23,6 +26,7 @@ const KIND: std::ops::Range<usize> = 4..9;
 const COST: std::ops::Range<usize> = 9..13;
 
 /// What a queue may do depends on these settings, which are the same for all URIs.
+#[derive(Default)]
 struct Limits {
     concurrency: i64,
     reached: bool,
@@ -96,15 +100,83 @@ struct Parts {
     ahead: Py<ReadAhead>,
     read: Py<PyAny>,
     taken: Py<PySet>,
+    removed: Py<PyList>,
     out: Py<PyDict>,
     ring: Py<Ring>,
     charged: Py<PyAny>,
+    counters: Py<PyAny>,
     /// Makes a Lease, and a CrawlUri.
     lease: Py<PyAny>,
     uri: Py<PyAny>,
 }
 
-/// Takes turns of queues, and ends leases.
+/// What holds from a `begin` to its `settle`, and how the totals have changed since.
+#[derive(Default)]
+struct Work {
+    limits: Limits,
+    ring_back: i64,
+    next_id: u64,
+    /// The first id and the time of each call that has leased something.
+    calls_made: Vec<(u64, f64)>,
+    totals: Totals,
+    /// The list of the queues that were charged the cost of the last URI, and that cost.
+    charge: Option<(i64, Py<PyList>)>,
+    /// Whether records of queues were read that were not in memory.
+    has_read: bool,
+    /// The calls that need nothing else; None: Python answers all.
+    calls: Option<Calls>,
+}
+
+/// Changes of the totals.
+struct Totals {
+    in_process: i64,
+    snoozed: i64,
+    succeeded: i64,
+    queued: i64,
+    spent: i64,
+    bytes: i64,
+    /// The earliest wake time of the queues that rest since, and the earliest deadline of the leases.
+    first_wake: f64,
+    first_expiry: f64,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self {
+            in_process: 0,
+            snoozed: 0,
+            succeeded: 0,
+            queued: 0,
+            spent: 0,
+            bytes: 0,
+            first_wake: f64::INFINITY,
+            first_expiry: f64::INFINITY,
+        }
+    }
+}
+
+type Settled = (i64, i64, i64, i64, i64, i64, f64, f64, i64, u64, Vec<(u64, f64)>, Option<(f64, usize)>);
+
+/// How the end of a lease went.
+#[derive(PartialEq)]
+enum Ending {
+    Ended,
+    /// The lease had ended before.
+    Late,
+    /// It needs more: nothing was done.
+    Left,
+}
+
+/// How a call went: it is Python's, or was answered, or that and something is due at its end.
+const NOT_ANSWERED: u8 = 0;
+const ANSWERED: u8 = 1;
+const DUE: u8 = 2;
+
+fn answered(is_due: bool) -> u8 {
+    if is_due { DUE } else { ANSWERED }
+}
+
+/// Takes turns of queues, and ends leases, between a `begin` and a `settle`.
 #[pyclass(module = "budgetfrontier.engine.native")]
 pub struct Turns {
     parts: Parts,
@@ -114,6 +186,8 @@ pub struct Turns {
     normal: [u8; 5],
     costs: Vec<Cost>,
     one: Py<PyAny>,
+    /// None outside of `begin` and `settle`. It is locked in the middle of a call, which a signal handler may interrupt.
+    work: Mutex<Option<Work>>,
 }
 
 #[pymethods]
@@ -135,93 +209,149 @@ impl Turns {
         let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
         let schemes = (0..=u8::MAX).map(|mark| schemes.get(&mark).cloned().unwrap_or_default()).collect();
         let one = 1i64.into_pyobject(py)?.into_any().unbind();
-        Ok(Self { parts, schemes, normal, costs, one })
+        Ok(Self { parts, schemes, normal, costs, one, work: Mutex::default() })
     }
 
-    /// Hand out up to `count` URIs into a list, each queue in its turn, as long as a turn needs nothing else.
+    /// Begin with the limits in force, the ring's last position, and the next lease's id.
     ///
-    /// Returns whether the ring is used up, the ring's last position then, and how many queues have joined it again.
-    #[allow(clippy::too_many_arguments)]
+    /// Python answers all calls until a `settle`, unless `calls` has what they look at: the fields of `Calls`.
+    #[pyo3(signature = (limits, ring_back, next_id, calls = None))]
+    fn begin(&self, limits: Limits, ring_back: i64, next_id: u64, calls: Option<calls::Given>) -> PyResult<()> {
+        let calls = calls.map(Calls::new);
+        *self.lock()? = Some(Work { limits, ring_back, next_id, calls, ..Work::default() });
+        Ok(())
+    }
+
+    /// Answer no more calls; return the changes of the totals (the fields of `Totals`), the ring's last position, the
+    /// next lease's id, the ids and times of calls that have leased something, and with `calls` the time of the last
+    /// one, and the operations.
+    ///
+    /// None if there was no `begin`.
+    fn settle(&self) -> PyResult<Option<Settled>> {
+        let Some(work) = self.lock()?.take() else { return Ok(None) };
+        let Work { ring_back, next_id, calls_made, totals, calls, .. } = work;
+        let Totals { in_process, snoozed, succeeded, queued, spent, bytes, first_wake, first_expiry } = totals;
+        let of_calls = calls.map(|calls| (calls.latest, calls.operations));
+        Ok(Some((
+            in_process,
+            snoozed,
+            succeeded,
+            queued,
+            spent,
+            bytes,
+            first_wake,
+            first_expiry,
+            ring_back,
+            next_id,
+            calls_made,
+            of_calls,
+        )))
+    }
+
+    /// Return whether it is the middle of a call.
+    fn is_busy(&self) -> bool {
+        matches!(self.work.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Hand out up to `count` URIs into a list, each queue in its turn, as long as a turn needs nothing else; return
+    /// whether the ring is used up.
     fn hand_out(
         &self,
         py: Python<'_>,
         leased: &Bound<'_, PyList>,
         count: usize,
-        first_id: u64,
-        deadline: &Bound<'_, PyAny>,
-        when: i64,
-        limits: Limits,
-        mut ring_back: i64,
-    ) -> PyResult<(bool, i64, i64)> {
-        let mut in_ring = 0;
-        let mut ring = self.parts.ring.bind(py).borrow_mut();
-        for lease_id in first_id..first_id + count as u64 {
-            let Some(id) = ring.first() else { return Ok((true, ring_back, in_ring)) };
-            let queue_id = id.into_pyobject(py)?;
-            let found = self.queue(py, queue_id.as_any())?;
-            {
-                let queue = found.borrow();
-                if queue.revision != limits.revision
-                    || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
-                    || is_over_total(queue.expenditure, queue.total_budget, limits.reached)
-                    || (queue.out > 0 && !may_lease(&queue, &limits))
-                {
-                    break;
-                }
-            }
-            let in_memory = self.parts.ahead.borrow(py).first(py, id);
-            let record = match in_memory {
-                Some(record) => Some(record),
-                None => self.parts.read.bind(py).call1((&queue_id,))?.extract::<Option<Record>>()?,
-            };
-            let Some((key, value)) = record else { break }; // all of it is out
-            let (key, value) = (key.bind(py), value.bind(py));
-            let mut queue = found.borrow_mut();
-            let Some((cost, amount, url)) = self.plain(py, &queue, key.as_bytes(), value.as_bytes()) else { break };
-            let uri = self.parts.uri.bind(py).call((&url,), Some(cost.named.bind(py)))?;
-            let lease_id = lease_id.into_pyobject(py)?;
-            let one = self.one.bind(py);
-            let parts = [
-                lease_id.as_any().clone(),
-                queue.queue.bind(py).as_any().clone(),
-                uri,
-                cost.cost.bind(py).clone(),
-                deadline.clone(),
-                one.clone(),
-                one.clone(),
-                queue_id.as_any().clone(),
-                key.as_any().clone(),
-            ];
-            let lease = self.parts.lease.bind(py).call1(PyTuple::new(py, parts)?)?;
-            self.parts.dirty.bind(py).add(&queue_id)?;
-            self.parts.taken.bind(py).add(key)?;
-            self.parts.out.bind(py).set_item(&lease_id, &lease)?;
-            leased.append(&lease)?;
-            self.parts.ahead.borrow_mut(py).drop_first(id);
-            ring.take_front();
-            queue.out += 1;
-            queue.reserved += amount;
-            queue.last_leased = url.unbind();
-            queue.last_lease_time = when;
-            if limits.concurrency > 1 && may_lease(&queue, &limits) {
-                ring.push_back(id); // copies `Rotation.move`
-                ring_back += 1;
-                queue.position = ring_back;
-                in_ring += 1;
-            } else {
-                queue.state = State::InProcess;
-            }
-        }
-        Ok((false, ring_back, in_ring))
+        deadline: f64,
+        now: f64,
+    ) -> PyResult<bool> {
+        let mut lock = self.lock()?;
+        self.turns(py, begun(&mut lock)?, leased, count, deadline, now)
     }
 
-    /// End leases from a place in their list on, all as successes without a reason. It ends before a lease that is no
-    /// plain one.
+    /// Answer a call of `Frontier.lease` without a `ttl`. If it is not answered, Python hands out the rest.
+    fn lease(&self, py: Python<'_>, leased: &Bound<'_, PyList>, count: usize) -> PyResult<u8> {
+        let Ok(mut lock) = self.work.try_lock() else { return Ok(NOT_ANSWERED) };
+        let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
+        let Some(calls) = &mut work.calls else { return Ok(NOT_ANSWERED) };
+        let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
+        let deadline = now + calls.ttl;
+        calls.until = calls.until.min(deadline);
+        if self.turns(py, work, leased, count, deadline, now)? {
+            let inactive = self.parts.counters.bind(py).getattr(intern!(py, "inactive"))?;
+            if leased.is_empty() || inactive.is_truthy()? {
+                return Ok(NOT_ANSWERED);
+            }
+        } else if leased.len() < count {
+            return Ok(NOT_ANSWERED);
+        }
+        self.leave(py, work, leased.len())
+    }
+
+    /// Answer a call of `Frontier.finish` with a lease alone.
+    fn finish(&self, py: Python<'_>, lease: &Bound<'_, PyAny>, moves: &Bound<'_, PyAny>) -> PyResult<u8> {
+        let Ok(mut lock) = self.work.try_lock() else { return Ok(NOT_ANSWERED) };
+        let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
+        let Some(calls) = &mut work.calls else { return Ok(NOT_ANSWERED) };
+        if !lease.get_type().is(&self.parts.lease) || calls.queued + work.totals.queued <= 1 {
+            return Ok(NOT_ANSWERED);
+        }
+        let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
+        let (wake, latest) = (wake_after(calls.rest, now), now + calls.longest_delay);
+        let lease_id = lease.getattr(intern!(py, "id"))?;
+        if self.end_one(py, work, &lease_id, now, (wake, 0), latest, moves)? != Ending::Ended {
+            return Ok(NOT_ANSWERED);
+        }
+        self.leave(py, work, 1)
+    }
+
+    /// Answer a call of `Frontier.finish_many` with leases alone; return the place of the first that is left, and how
+    /// the call went: if it was not answered, Python ends those that are left. Those that have ended before go into
+    /// `late`.
+    fn finish_many(
+        &self,
+        py: Python<'_>,
+        leases: &Bound<'_, PyList>,
+        late: &Bound<'_, PyList>,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<(usize, u8)> {
+        let Ok(mut lock) = self.work.try_lock() else { return Ok((0, NOT_ANSWERED)) };
+        let Some(work) = lock.as_mut() else { return Ok((0, NOT_ANSWERED)) };
+        let Some(calls) = &mut work.calls else { return Ok((0, NOT_ANSWERED)) };
+        if calls.queued + work.totals.queued <= leases.len() as i64 {
+            return Ok((0, NOT_ANSWERED));
+        }
+        let mut ids = Vec::with_capacity(leases.len());
+        for lease in leases.iter() {
+            if !lease.get_type().is(&self.parts.lease) {
+                return Ok((0, NOT_ANSWERED));
+            }
+            let id = lease.getattr(intern!(py, "id"))?;
+            if !id.is_exact_instance_of::<PyInt>() {
+                return Ok((0, NOT_ANSWERED));
+            }
+            ids.push(id);
+        }
+        let Some(now) = calls.now(py)? else { return Ok((0, NOT_ANSWERED)) };
+        let (wake, latest) = (wake_after(calls.rest, now), now + calls.longest_delay);
+        for (place, id) in ids.iter().enumerate() {
+            match self.end_one(py, work, id, now, (wake, 0), latest, moves)? {
+                Ending::Ended => {}
+                Ending::Late => late.append(leases.get_item(place)?)?,
+                Ending::Left => {
+                    if let Some(calls) = &mut work.calls {
+                        calls.operations += place;
+                    }
+                    return Ok((place, NOT_ANSWERED));
+                }
+            }
+        }
+        Ok((ids.len(), self.leave(py, work, ids.len())?))
+    }
+
+    /// End leases from a place in their list on, all as successes without a reason; return the place of the first that
+    /// needs more. Those that have ended before go into `late`.
     ///
     /// Their queues rest until `wake`, unless `each` has the time until which each of them rests (0: it does not), and
     /// the bytes received. `moves` is the PlainTurns of Python: it makes the moves that are no plain ones.
-    ///
-    /// Returns the fields of `Ended`, in order.
     #[allow(clippy::too_many_arguments)]
     fn end(
         &self,
@@ -229,139 +359,255 @@ impl Turns {
         leases: &Bound<'_, PyList>,
         start: usize,
         late: &Bound<'_, PyList>,
-        removed: &Bound<'_, PyList>,
         now: f64,
         wake: Seconds,
         each: Option<Vec<(Seconds, i64)>>,
         latest: f64,
-        mut limits: Limits,
         moves: &Bound<'_, PyAny>,
-    ) -> PyResult<EndedFields> {
-        let (out, charged) = (self.parts.out.bind(py), self.parts.charged.bind(py));
-        let counters = moves.getattr(intern!(py, "counters"))?;
-        let snoozed = moves.getattr(intern!(py, "snoozed"))?;
-        let mut ended =
-            Ended { place: start, ring_back: ring_back_of(&counters)?, first_wake: f64::INFINITY, ..Ended::default() };
-        let mut charge: Option<(i64, Bound<'_, PyList>)> = None;
+    ) -> PyResult<usize> {
+        let mut lock = self.lock()?;
+        let work = begun(&mut lock)?;
         for place in start..leases.len() {
-            let given = leases.get_item(place)?;
-            let lease_id = given.getattr(intern!(py, "id"))?;
-            let Some(mine) = out.get_item(&lease_id)? else {
-                late.append(given)?;
-                ended.place += 1;
-                continue;
-            };
-            let key = mine.getattr(intern!(py, "key"))?.cast_into::<PyBytes>()?;
-            let directive = key.as_bytes().get(DIRECTIVE);
-            if directive != Some(&NORMAL) || mine.getattr(intern!(py, "landed"))?.is_truthy()? {
-                break;
-            }
-            let queue_id = mine.getattr(intern!(py, "queue_id"))?;
-            let found = self.queue(py, &queue_id)?;
-            let mut queue = found.borrow_mut();
-            if queue.revision != limits.revision {
-                break; // the settings of a queue are those of its head
-            }
-            let cost: i64 = mine.getattr(intern!(py, "cost"))?.extract()?;
-            out.del_item(&lease_id)?;
-            self.parts.dirty.bind(py).add(&queue_id)?;
-            removed.append(&key)?;
-            let (wake, size) = each.as_ref().map_or((wake, 0), |each| each[place - start]);
-            queue.bytes += size;
-            ended.bytes += size;
-            if wake.value() > 0.0 {
-                // copies `Finisher._rest`
-                if wake.value() > queue.wake_time.value() {
-                    if queue.state == State::Snoozed {
-                        drop(queue);
-                        moves.call_method1(intern!(py, "set_wake"), (&found, wake))?;
-                        queue = found.borrow_mut();
-                    } else {
-                        queue.wake_time = wake;
-                    }
-                } else if queue.rest.value() < wake.value() {
-                    let others = [queue.block, queue.paced_until, queue.closed_until];
-                    if others.iter().any(|until| wake.value() <= until.value()) {
-                        queue.rest = wake;
-                    }
-                }
-            }
-            queue.out -= 1;
-            queue.reserved -= cost;
-            queue.queued -= 1; // copies `PendingTable.remove`
-            queue.balance -= cost; // copies `charges.charge`
-            queue.expenditure += cost;
-            queue.charges += 1;
-            queue.last_cost = cost;
-            match &charge {
-                Some((before, ids)) if *before == cost => ids.append(&queue_id)?,
-                _ => {
-                    let ids = charged.get_item(cost)?.cast_into::<PyList>()?;
-                    ids.append(&queue_id)?;
-                    charge = Some((cost, ids));
-                }
-            }
-            ended.place += 1;
-            ended.count += 1;
-            ended.spent += cost;
-            let state = queue.state;
-            ended.uncounted += i64::from(!state.is_queued());
-            let after = after_finish(&mut queue, &limits, now);
-            if after == state {
-                continue;
-            }
-            if state == State::InProcess && after == State::Ready {
-                ended.ring_back += 1; // copies `Rotation.move`
-                ended.joined += 1;
-                queue.position = ended.ring_back;
-                queue.state = State::Ready;
-                self.parts.ring.bind(py).borrow_mut().push_back(queue.id as u32);
-            } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
-                let wake_time = queue.wake_time.value(); // copies `Rotation.snooze`
-                let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
-                snoozed.call1((row, PyBytes::new(py, b"")))?;
-                queue.state = State::Snoozed;
-                ended.snoozed += 1;
-                ended.first_wake = ended.first_wake.min(wake_time);
-            } else {
-                drop(queue);
-                counters.setattr(intern!(py, "ring_back"), ended.ring_back)?;
-                moves.call_method1(intern!(py, "move"), (&found, after, now))?;
-                ended.ring_back = ring_back_of(&counters)?;
-                limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
+            let lease = leases.get_item(place)?;
+            let rest = each.as_ref().map_or((wake, 0), |each| each[place - start]);
+            match self.end_one(py, work, &lease.getattr(intern!(py, "id"))?, now, rest, latest, moves)? {
+                Ending::Ended => {}
+                Ending::Late => late.append(lease)?,
+                Ending::Left => return Ok(place),
             }
         }
-        let Ended { place, count, uncounted, spent, bytes, joined, snoozed, ring_back, first_wake } = ended;
-        Ok((place, count, uncounted, spent, bytes, joined, snoozed, ring_back, first_wake))
+        Ok(leases.len())
     }
 }
 
-type EndedFields = (usize, i64, i64, i64, i64, i64, i64, i64, f64);
+fn wake_after(rest: f64, now: f64) -> Seconds {
+    if rest > 0.0 { Seconds::Float(now + rest) } else { Seconds::Whole(0) }
+}
 
-/// What the end of leases has changed.
-#[derive(Default)]
-struct Ended {
-    /// The place of the first lease that is left.
-    place: usize,
-    count: i64,
-    /// Those of queues whose URIs do not count among those queued.
-    uncounted: i64,
-    spent: i64,
-    bytes: i64,
-    /// Queues that have joined the ring, and that rest now.
-    joined: i64,
-    snoozed: i64,
-    ring_back: i64,
-    /// The earliest of their wake times.
-    first_wake: f64,
+fn begun(work: &mut Option<Work>) -> PyResult<&mut Work> {
+    work.as_mut().ok_or_else(|| PyRuntimeError::new_err("a call of the kernel without `begin`"))
 }
 
 impl Turns {
+    fn lock(&self) -> PyResult<MutexGuard<'_, Option<Work>>> {
+        match self.work.try_lock() {
+            Ok(work) => Ok(work),
+            Err(TryLockError::Poisoned(panicked)) => Ok(panicked.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(PyRuntimeError::new_err("a call of the kernel in the middle of another"))
+            }
+        }
+    }
+
+    /// Count the operations of a call, and return how it went.
+    fn leave(&self, py: Python<'_>, work: &mut Work, operations: usize) -> PyResult<u8> {
+        let dirty = self.parts.dirty.bind(py).len();
+        let is_due = match &mut work.calls {
+            Some(calls) => calls.leave(py, operations, dirty)?,
+            None => true,
+        };
+        Ok(answered(is_due || work.has_read))
+    }
+
+    /// Hand out up to `count` URIs into a list; return whether the ring is used up.
+    fn turns(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        leased: &Bound<'_, PyList>,
+        count: usize,
+        deadline: f64,
+        now: f64,
+    ) -> PyResult<bool> {
+        let (parts, limits, first_id) = (&self.parts, &work.limits, work.next_id);
+        let expires = PyFloat::new(py, deadline);
+        let (mut ring, mut used_up) = (parts.ring.bind(py).borrow_mut(), false);
+        for lease_id in first_id..first_id + count as u64 {
+            let Some(id) = ring.first() else {
+                used_up = true;
+                break;
+            };
+            let queue_id = id.into_pyobject(py)?;
+            let found = self.queue(py, queue_id.as_any(), &mut work.has_read)?;
+            {
+                let queue = found.borrow();
+                if queue.revision != limits.revision
+                    || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
+                    || is_over_total(queue.expenditure, queue.total_budget, limits.reached)
+                    || (queue.out > 0 && !may_lease(&queue, limits))
+                {
+                    break;
+                }
+            }
+            let in_memory = parts.ahead.borrow(py).first(py, id);
+            let record = match in_memory {
+                Some(record) => Some(record),
+                None => parts.read.bind(py).call1((&queue_id,))?.extract::<Option<Record>>()?,
+            };
+            let Some((key, value)) = record else { break }; // all of it is out
+            let (key, value) = (key.bind(py), value.bind(py));
+            let mut queue = found.borrow_mut();
+            let Some((cost, amount, url)) = self.plain(py, &queue, key.as_bytes(), value.as_bytes()) else { break };
+            let uri = parts.uri.bind(py).call((&url,), Some(cost.named.bind(py)))?;
+            let lease_id = lease_id.into_pyobject(py)?;
+            let one = self.one.bind(py);
+            let of_lease =
+                (&lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, &queue_id, key);
+            let lease = parts.lease.bind(py).call1(of_lease)?;
+            parts.dirty.bind(py).add(&queue_id)?;
+            parts.taken.bind(py).add(key)?;
+            parts.out.bind(py).set_item(&lease_id, &lease)?;
+            leased.append(&lease)?;
+            parts.ahead.borrow_mut(py).drop_first(id);
+            ring.take_front();
+            queue.out += 1;
+            queue.reserved += amount;
+            queue.last_leased = url.unbind();
+            queue.last_lease_time = now as i64;
+            work.next_id += 1;
+            if limits.concurrency > 1 && may_lease(&queue, limits) {
+                ring.push_back(id); // copies `Rotation.move`
+                work.ring_back += 1;
+                queue.position = work.ring_back;
+            } else {
+                queue.state = State::InProcess;
+                work.totals.in_process += 1;
+            }
+        }
+        if work.next_id > first_id {
+            if work.calls_made.last().is_none_or(|(_, time)| *time != now) {
+                work.calls_made.push((first_id, now)); // copies `Leases.made`
+            }
+            work.totals.first_expiry = work.totals.first_expiry.min(deadline);
+        }
+        Ok(used_up)
+    }
+
+    /// End a lease as a success without a reason. Its queue rests until a time (0: it does not), and has received so
+    /// many bytes.
+    #[allow(clippy::too_many_arguments)]
+    fn end_one(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        lease_id: &Bound<'_, PyAny>,
+        now: f64,
+        (wake, size): (Seconds, i64),
+        latest: f64,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<Ending> {
+        let out = self.parts.out.bind(py);
+        let Some(mine) = out.get_item(lease_id)? else { return Ok(Ending::Late) };
+        let key = mine.getattr(intern!(py, "key"))?.cast_into::<PyBytes>()?;
+        if key.as_bytes().get(DIRECTIVE) != Some(&NORMAL) || mine.getattr(intern!(py, "landed"))?.is_truthy()? {
+            return Ok(Ending::Left);
+        }
+        let queue_id = mine.getattr(intern!(py, "queue_id"))?;
+        let found = self.queue(py, &queue_id, &mut work.has_read)?;
+        let mut queue = found.borrow_mut();
+        if queue.revision != work.limits.revision {
+            return Ok(Ending::Left); // the settings of a queue are those of its head
+        }
+        let cost: i64 = mine.getattr(intern!(py, "cost"))?.extract()?;
+        out.del_item(lease_id)?;
+        self.parts.dirty.bind(py).add(&queue_id)?;
+        self.parts.removed.bind(py).append(&key)?;
+        queue.bytes += size;
+        if wake.value() > 0.0 {
+            // copies `Finisher._rest`
+            if wake.value() > queue.wake_time.value() {
+                if queue.state == State::Snoozed {
+                    drop(queue);
+                    moves.call_method1(intern!(py, "set_wake"), (&found, wake))?;
+                    self.look_at_wakes(py, work, moves)?;
+                    queue = found.borrow_mut();
+                } else {
+                    queue.wake_time = wake;
+                }
+            } else if queue.rest.value() < wake.value() {
+                let others = [queue.block, queue.paced_until, queue.closed_until];
+                if others.iter().any(|until| wake.value() <= until.value()) {
+                    queue.rest = wake;
+                }
+            }
+        }
+        queue.out -= 1;
+        queue.reserved -= cost;
+        queue.queued -= 1; // copies `PendingTable.remove`
+        queue.balance -= cost; // copies `charges.charge`
+        queue.expenditure += cost;
+        queue.charges += 1;
+        queue.last_cost = cost;
+        match &work.charge {
+            Some((before, ids)) if *before == cost => ids.bind(py).append(&queue_id)?,
+            _ => {
+                let ids = self.parts.charged.bind(py).get_item(cost)?.cast_into::<PyList>()?;
+                ids.append(&queue_id)?;
+                work.charge = Some((cost, ids.unbind()));
+            }
+        }
+        let state = queue.state;
+        let totals = &mut work.totals;
+        totals.succeeded += 1;
+        totals.spent += cost;
+        totals.bytes += size;
+        totals.queued -= i64::from(state.is_queued());
+        let after = after_finish(&mut queue, &work.limits, now);
+        if after == state {
+            return Ok(Ending::Ended);
+        }
+        if state == State::InProcess && after == State::Ready {
+            totals.in_process -= 1; // copies `Rotation.move`
+            work.ring_back += 1;
+            queue.position = work.ring_back;
+            queue.state = State::Ready;
+            self.parts.ring.bind(py).borrow_mut().push_back(queue.id as u32);
+        } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
+            let wake_time = queue.wake_time.value(); // copies `Rotation.snooze`
+            let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
+            let snoozed = moves.getattr(intern!(py, "snoozed"))?;
+            snoozed.call1((row, PyBytes::new(py, b"")))?;
+            queue.state = State::Snoozed;
+            totals.in_process -= 1;
+            totals.snoozed += 1;
+            totals.first_wake = totals.first_wake.min(wake_time);
+            if let Some(calls) = &mut work.calls {
+                calls.until = calls.until.min(wake_time);
+            }
+        } else {
+            drop(queue);
+            let counters = self.parts.counters.bind(py);
+            counters.setattr(intern!(py, "ring_back"), work.ring_back)?;
+            moves.call_method1(intern!(py, "move"), (&found, after, now))?;
+            work.ring_back = counters.getattr(intern!(py, "ring_back"))?.extract()?;
+            work.limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
+            self.look_at_wakes(py, work, moves)?;
+        }
+        Ok(Ending::Ended)
+    }
+
+    /// Heed that Python may have let queues rest.
+    fn look_at_wakes(&self, py: Python<'_>, work: &mut Work, moves: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Some(calls) = &mut work.calls {
+            let next_wake: f64 = moves.getattr(intern!(py, "next_wake"))?.extract()?;
+            calls.until = calls.until.min(next_wake);
+        }
+        Ok(())
+    }
+
     /// Return the record of a queue, to be changed.
-    fn queue<'py>(&self, py: Python<'py>, queue_id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, LiveQueue>> {
+    fn queue<'py>(
+        &self,
+        py: Python<'py>,
+        queue_id: &Bound<'py, PyAny>,
+        has_read: &mut bool,
+    ) -> PyResult<Bound<'py, LiveQueue>> {
         let found = match self.parts.cache.bind(py).get_item(queue_id)? {
             Some(queue) => queue,
-            None => self.parts.get.bind(py).call1((queue_id,))?,
+            None => {
+                *has_read = true;
+                self.parts.get.bind(py).call1((queue_id,))?
+            }
         };
         found.cast_into::<LiveQueue>().map_err(PyErr::from)
     }
@@ -395,10 +641,6 @@ fn timed(wake_time: f64, queue_id: u32) -> [u8; 12] {
     row[..8].copy_from_slice(&wake_time.to_be_bytes());
     row[8..].copy_from_slice(&queue_id.to_be_bytes());
     row
-}
-
-fn ring_back_of(counters: &Bound<'_, PyAny>) -> PyResult<i64> {
-    counters.getattr(intern!(counters.py(), "ring_back"))?.extract()
 }
 
 /// Delete the records of some keys of a table, in the order of keys: the next key often follows the one deleted.
