@@ -13,7 +13,7 @@ NO_SIMULATION = (
     "--config FILE with the configuration of its workers"
 )
 _HEADS = ("today's settings", "proposed")
-_BUT_RETIRED = ", but for retired queues"
+_HELD = "RETIRED queues"
 _ALIKE = 1.1  # times as long: ends of draws that hardly differ
 _HANGS = 0.5  # the part of its time after which a simulation that hangs on few hosts has fetched nearly all
 _COUNTS = (
@@ -39,7 +39,7 @@ def table(found: Sequence[Simulated]) -> list[list[str]]:
         fetches = (sorted(fetches for _, fetches in one.draws) for one in found)
         rows.append([f"fetches of {draws} draws", *(_range(f"{each[0]:,}", f"{each[-1]:,}") for each in fetches)])
     rows.append([f"{MOST:.0%} of the fetches", *(describe_duration(one.most_after) for one in found)])
-    rows.append(["ended by", *(one.ended_by + _BUT_RETIRED * _is_held(one) for one in found)])
+    rows.append(["ended by", *(_HELD if _is_held(one) else one.ended_by for one in found)])
     rows += [[name, *(f"{getattr(one, field):,}" for one in found)] for field, name in _COUNTS]
     rows.append(["downloaded", *(format_size(one.size) for one in found)])
     rows.append(["drawn from few fetches", *(percent(_share(one, one.unsure)) for one in found)])
