@@ -182,7 +182,7 @@ ANSWERS = {
         "?op=forget&urls=http://old.test/1&reason=again",
     ),
     "How would the crawl go on with another budget?": Answer(
-        ("proposed", "URIs in retired queues                 15         1"),
+        ("proposed", "URIs in retired queues                 15               1"),
         ("nothing was changed", "URIs in retired queues 15 1", "How sure it is"),
         query="?op=simulate&total=10&until=12h",
     ),
