@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import aiohttp
+import aiohttp.web
 import pytest
 from aiohttp.client_proto import ResponseHandler
 from grpc._cython import cygrpc
@@ -208,6 +209,9 @@ def test_the_undocumented_names_that_we_use_are_there() -> None:
 
     missing = object()
     assert missing not in asyncio.run(of_aiohttp())
+    assert list(inspect.signature(aiohttp.web.RequestHandler.handle_error).parameters) == [
+        "self", "request", "status", "exc", "message",
+    ]  # fmt: skip
     assert callable(cygrpc.ReceiveMessageOperation) and callable(cygrpc.SendMessageOperation)
     assert list(inspect.signature(aiohttp.TCPConnector._release).parameters) == [
         "self", "key", "protocol", "should_close",

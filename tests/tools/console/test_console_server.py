@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import aiohttp
 import lmdb
 import pytest
+from yarl import URL
 
 from budgetfrontier import Frontier
 from budgetfrontier.storage import keys
@@ -141,7 +144,26 @@ def test_what_is_no_http_is_refused_without_a_word_in_the_log(job: Path) -> None
             b"GET / HTTP/9.9\r\n\r\n",
             b"GET /" + b"x" * 99_999 + b"\r\n\r\n",
         ):
-            assert b" 400 " in asyncio.run(send(address, garbage))
+            head, _, body = asyncio.run(send(address, garbage)).partition(b"\r\n\r\n")
+            assert b" 400 " in head and b"Content-Type: application/problem+json" in head
+            problem = json.loads(body)
+            assert problem["status"] == 400 and problem["detail"]
+            assert ("32,768 bytes" in problem["detail"]) == (len(garbage) > 99_999)
+
+
+def test_the_longest_url_is_explained(job: Path) -> None:
+    """Each of its characters may be three in a target; a longer target is refused as any other parameter is."""
+
+    async def ask(address: str, url: str) -> tuple[int, str, str]:
+        where = f"{address}/api/v1/jobs/job/explain?target={quote(url)}"
+        async with aiohttp.ClientSession() as session, session.get(URL(where, encoded=True)) as answer:
+            return answer.status, answer.content_type, await answer.text()
+
+    with served(job) as address:
+        status, kind, text = asyncio.run(ask(address, "http://resting.test/" + "|" * 8_000))
+        assert (status, kind) == (200, "application/json"), text
+        status, kind, text = asyncio.run(ask(address, "http://resting.test/" + "x" * 99_999))
+        assert (status, kind) == (400, "application/problem+json") and "32,768 bytes" in text
 
 
 def test_thousands_of_requests_at_once_leave_the_crawl_and_the_console_unharmed(job: Path) -> None:
