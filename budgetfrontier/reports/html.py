@@ -24,7 +24,7 @@ from budgetfrontier.reports.format import (
     percent,
     time_left,
 )
-from budgetfrontier.reports.over_time import SPAN_WORDS, compared, forecast_sentence
+from budgetfrontier.reports.over_time import SPAN_WORDS, compared, forecast_sentence, rates_told
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import groups_line, state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
@@ -130,7 +130,7 @@ def _over_time(found: OverTime, still: str) -> Iterator[str]:
             yield chart(one.points, since=shown.since, until=shown.until, label=label, write=write)
             yield "</figure>\n"
         yield "</div></section>\n"
-    yield '<section class="card"><h2>Forecast<small>at the rates of the last hour</small></h2>\n'
+    yield f'<section class="card"><h2>Forecast<small>{text(rates_told(found.forecasts))}</small></h2>\n'
     yield f"<p>{text(forecast_sentence(found.forecasts, standstill=still))}</p>\n"
     heads = f"<th>bound</th><th{_NUMBER}>in</th><th>between</th><th>how sure</th><th>why</th>"
     yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'

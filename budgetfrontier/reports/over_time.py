@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count, takewhile
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +16,7 @@ from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summa
 from budgetfrontier.core.units import counted, describe_duration, format_time, say_duration
 from budgetfrontier.reports.format import figure
 from budgetfrontier.rules import forecasts
+from budgetfrontier.rules.backoff import rests_ahead
 from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.rates import (
     FIGURES,
@@ -42,8 +45,8 @@ if TYPE_CHECKING:
     from budgetfrontier.storage.view import View
 
 HOUR, DAY = 3600.0, 86_400.0
-LATELY = {600.0: 0, 120.0: 20}
-"""The seconds of the last minutes, whose rates count if the crawl has changed its pace, and how many URIs show that."""
+SHORTEST = 120.0
+"""The seconds of the shortest stretch of time whose rates count if the crawl has changed its pace."""
 LONGEST = 30 * DAY
 """The longest time that can be looked at, beside the same time before it."""
 _WHOLE = 0.9  # the part of a time from which on rates count as those of all of it
@@ -272,18 +275,19 @@ def forecast_rows(
 ) -> list[forecasts.Forecast]:
     """Return when each bound would end the crawl, at the rates of the last `length` seconds.
 
-    If the crawl has changed its pace, they are those of the last minutes.
+    If the crawl has changed its pace, they are those of a part of it.
     """
     if totals.state is CrawlState.TERMINATED:
         why = "it was terminated, and hands out nothing again"
         return [forecasts.Forecast("rate", None, None, None, "over", why)]
     waiting = totals.queued + totals.future
-    rates = happened(now - length, now)
-    for lately, fewest in LATELY.items():
-        rates = forecasts.latest_of(rates, happened(now - min(length, lately), now), fewest=fewest)
+    parts = takewhile(length.__gt__, (SHORTEST * 2**n for n in count()))
+    whole = length, happened(now - length, now)
+    over, rates = forecasts.latest_of(whole, ((part, happened(now - part, now)) for part in parts))
     counts = ((totals.queues.get(state, 0), state.lower()) for state in (QueueState.RETIRED, QueueState.INELIGIBLE))
     aside = " and ".join(counted(count, f"{state} queue") for count, state in counts if count)
-    return list(forecasts.forecasts(rates, waiting=waiting, holds=holds, limits=limits, aside=aside))
+    found = forecasts.forecasts(rates, waiting=waiting, holds=holds, limits=limits, aside=aside)
+    return [msgspec.structs.replace(one, over=over) if forecasts.is_of_rates(one) else one for one in found]
 
 
 def compared(found: Sequence[forecasts.Forecast]) -> list[forecasts.Forecast]:
@@ -292,8 +296,8 @@ def compared(found: Sequence[forecasts.Forecast]) -> list[forecasts.Forecast]:
     return [msgspec.structs.replace(one, first=one is first) for one in found]
 
 
-def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR, *, standstill: str = "") -> str:
-    """Return what ends the crawl first, when, and how sure that is, at the rates of `length`, in sentences.
+def forecast_sentence(found: Sequence[forecasts.Forecast], *, standstill: str = "") -> str:
+    """Return what ends the crawl first, when, and how sure that is, in sentences.
 
     The last one says when a disk is full, if that is before the end, or no end is known; of one that is full already,
     the first says so. `standstill` is why nothing ends at present: then its end has no time yet.
@@ -302,8 +306,8 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR,
     if full is not None:
         standstill = f"the {full.bound} is full: {full.why}"
         if (first := forecasts.binding(found)) is None or not first.seconds:
-            return f"{_capital(standstill)}. {_end_sentence(found, length, '')}"
-    return f"{_end_sentence(found, length, standstill)}{_full_sentence(found)}"
+            return f"{_capital(standstill)}. {_end_sentence(found, '')}"
+    return f"{_end_sentence(found, standstill)}{_full_sentence(found)}"
 
 
 def _full_sentence(found: Sequence[forecasts.Forecast]) -> str:
@@ -316,7 +320,7 @@ def _full_sentence(found: Sequence[forecasts.Forecast]) -> str:
     return f" At that pace the {full.bound} is full after {when} ({full.sure}): {full.why}."
 
 
-def _end_sentence(found: Sequence[forecasts.Forecast], length: float, standstill: str) -> str:
+def _end_sentence(found: Sequence[forecasts.Forecast], standstill: str) -> str:
     first = forecasts.binding(found)
     unscanned = any(one.bound == forecasts.QUEUES for one in found)
     if first is None:
@@ -332,14 +336,25 @@ def _end_sentence(found: Sequence[forecasts.Forecast], length: float, standstill
             else f"The crawl is at its end: {first.bound}, {first.why}."
         )
     when = describe_duration(ceil(first.seconds))
-    last = "hour" if length == HOUR else describe_duration(length)
     how = f"({first.sure}), by {first.bound}: {first.why}"
     closed = any(forecast.bound == forecasts.WINDOWS for forecast in found)
     more = " Budgets and politeness are not known yet." if unscanned else ""
     more += " Not all hours in which crawl windows are closed are counted." if closed else ""
     if standstill:
         return f"{_capital(standstill)}. Once it goes on as it last ran, it ends after {when} {how}.{more}"
-    return f"While it runs as it does now, as seen in the last {last}, the crawl ends in {when} {how}.{more}"
+    seen = f", as seen in the last {_stretch(found)}" if first.over else ""
+    return f"While it runs as it does now{seen}, the crawl ends in {when} {how}.{more}"
+
+
+def rates_told(found: Sequence[forecasts.Forecast]) -> str:
+    """Return the words on the stretch of time whose rates forecasts are made from."""
+    stretch = _stretch(found)
+    return f"at the rates of the last {stretch}" if stretch else "without rates"
+
+
+def _stretch(found: Sequence[forecasts.Forecast]) -> str:
+    over = max((one.over for one in found), default=0.0)
+    return "hour" if over == HOUR else describe_duration(over) if over else ""
 
 
 def _capital(text: str) -> str:
@@ -370,7 +385,8 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
         begins = max(queue.wake_time, rests_until, 0.0 if queue.queued else soonest)
         if settings.windows:
             begins = max(begins, hours.opens_at(settings.windows, at))
-        return delay, settings.reached, begins - at if begins > at else 0.0, quota_used(queue)
+        rests = partial(rests_ahead, queue, settings, now=at) if queue.backoff else None
+        return delay, settings.reached, begins - at if begins > at else 0.0, quota_used(queue), rests
 
     return terms
 

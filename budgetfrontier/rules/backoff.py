@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -71,3 +72,22 @@ def after_overload(queue: QueueRecord, settings: QueueSettings, asked: float | N
         seconds = max(seconds, queue.backoff * settings.backoff_factor)
     seconds = min(seconds, settings.backoff_max_delay)
     return BackOff(seconds, now + seconds)
+
+
+def rests_ahead(queue: QueueRecord, settings: QueueSettings, urls: int, *, now: float) -> float:
+    """Return the seconds that an overloaded host rests yet until so many of its URIs have ended, if it goes on so.
+
+    It is taken to have too much to do as often as in all of its attempts so far, and the rest in force is not counted.
+    0.0 if nothing was heard of an incident for long enough.
+    """
+    if not (queue.backoff and settings.backoff_delay) or now >= queue.overloaded_until + settings.backoff_forgive_after:
+        return 0.0
+    factor, rest, seconds = settings.backoff_factor, float(queue.backoff), 0.0
+    longer = factor > 1.0 and rest > settings.backoff_delay
+    each = max(queue.charges / (1.0 + (log(rest / settings.backoff_delay, factor) if longer else 0.0)), 1.0)
+    tries = min(each / (each - 1.0) if each > 1.0 else inf, settings.max_retries + 1)
+    rests = int(urls * tries / each)
+    while rests and factor > 1.0 and rest < settings.backoff_max_delay:
+        rest, rests = min(rest * factor, settings.backoff_max_delay), rests - 1
+        seconds += rest
+    return seconds + rests * rest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import ceil, floor
+from math import ceil, floor, sqrt
 from typing import NamedTuple
 
 import msgspec
@@ -23,8 +23,13 @@ DISK = "disk"
 """The beginning of the names of bounds of disks: a full one stops the crawl until there is room, but does not end it"""
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""
+BACK_OFF = "back-off"
+"""The bound of hosts that rest because they were overloaded."""
 CHANGED = 1.5
-"""The factor between the last minutes' pace and the last hour's above which the forecast uses the last minutes."""
+"""The factor between the pace of a stretch of time and of all of it above which the forecast uses the stretch."""
+ENOUGH = 20
+"""The URIs that have to end in a stretch of time for its pace to be sure; then no longer one is looked at."""
+_CHANCE = 3.0  # standard deviations
 SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
 
@@ -41,6 +46,8 @@ class Forecast(msgspec.Struct, frozen=True):
     sure: str
     """One of exact, likely, rough, at least and unknown; "over" for a crawl that was terminated."""
     why: str
+    over: float = 0.0
+    """The seconds of the stretch of time until now whose rates it is made from; 0.0 if it is made from none."""
     first: bool = False
     """Whether it is the bound that would end the crawl first, or a disk that is full now, once they are compared."""
 
@@ -59,6 +66,11 @@ class Held(NamedTuple):
     """URIs in queues whose next URI has a quota that is not used up, those for later included."""
     over_quota: int = 0
     """URIs in queues whose next URI has a quota that is used up; the other sums are without them."""
+    resting: int = 0
+    """URIs of hosts that were overloaded, and are to rest again if they go on so."""
+    rest_end: float = 0.0
+    """The seconds until the last of them may be leased then, of the queue with which that takes longest."""
+    rest_queue: str = ""
 
 
 class Limit(NamedTuple):
@@ -73,10 +85,11 @@ class Limit(NamedTuple):
     """The part of it that one of each figure uses; () if that is 1, and zeros alone if it is not known yet."""
 
 
-Terms = tuple[float, bool, float, bool | None]
+Terms = tuple[float, bool, float, bool | None, Callable[[int], float] | None]
 """The terms on which a queue hands out its URIs: the least seconds between two of its leases; whether it retires as
 soon as its total budget is reached, not only when it is exceeded; the seconds until it wakes, or until the soonest
-URI for later is due if it holds no other ones; and whether a quota of its next URI is used up, None without quotas."""
+URI for later is due if it holds no other ones; whether a quota of its next URI is used up, None without quotas; and how
+many seconds it rests yet until so many URIs have ended, None if its host was not overloaded."""
 
 
 class GroupTerms(NamedTuple):
@@ -135,7 +148,8 @@ class Holdings:
     def __init__(self) -> None:
         self._spendable = self._unlimited = 0
         self._tail, self._tail_queue = 0.0, ""
-        self._under_quota = self._over_quota = 0
+        self._under_quota = self._over_quota = self._resting = 0
+        self._rest_end, self._rest_queue = 0.0, ""
         self._groups: dict[str, _Shared] = {}
         self._terms_of_group: Callable[[QueueRecord], GroupTerms | None] = lambda queue: None
 
@@ -158,7 +172,7 @@ class Holdings:
             yield queue
 
     def _add(self, queue: QueueRecord, terms: Terms) -> None:
-        urls, (delay, reached, wait, quota_used) = queue.queued + queue.future, terms
+        urls, (delay, reached, wait, quota_used, rests) = queue.queued + queue.future, terms
         if must_retire(queue, reached):
             return
         if quota_used:
@@ -191,6 +205,10 @@ class Holdings:
         tail = wait + (urls - 1) * delay
         if tail > self._tail:
             self._tail, self._tail_queue = tail, queue.queue
+        if rests is not None and (ahead := rests(urls)):
+            self._resting += urls
+            if tail + ahead > self._rest_end:
+                self._rest_end, self._rest_queue = tail + ahead, queue.queue
 
     @property
     def held(self) -> Held:
@@ -201,7 +219,8 @@ class Holdings:
                 spendable += left if group.is_open else min(group.spendable, max(left, 0))
             if group.tail > tail:
                 tail, name = group.tail, f"the group {group.terms.name}"
-        return Held(spendable, self._unlimited, tail, name, self._under_quota, self._over_quota)
+        rests = self._resting, self._rest_end, self._rest_queue
+        return Held(spendable, self._unlimited, tail, name, self._under_quota, self._over_quota, *rests)
 
     def _group(self, terms: GroupTerms) -> _Shared:
         found = self._groups.get(terms.name)
@@ -210,19 +229,27 @@ class Holdings:
         return found
 
 
-def latest_of(hour: Window, lately: Window, *, fewest: int = 0) -> Window:
-    """Return the rates to forecast from: those of the last hour, or `lately` if the crawl has changed its pace since.
+def latest_of(whole: tuple[float, Window], parts: Iterable[tuple[float, Window]]) -> tuple[float, Window]:
+    """Return the stretch of time whose rates are those now in force: `whole`, or a part of it if the pace has changed.
 
-    A rate of the whole hour would outlive a crawl that has slowed down. Of a short time, it is believed only if some
-    URIs ended in it, and `fewest` would have at the higher of the two paces.
+    Each is given with its seconds, `parts` shortest first. A rate of the whole hour would outlive a crawl that has
+    slowed down. A part counts if as many or as few URIs ended in it by chance hardly ever, and if they are not enough
+    to be sure, the longest such part does, up to one that is as the whole: that contains the change.
     """
-    if not lasts(lately.seconds) or not lately.rates or not hour.rates:
-        return hour
-    then, now = hour.rates["finished"].per_hour, lately.rates["finished"].per_hour
-    higher = max(then, now)
-    if fewest and not (now and higher * lately.seconds / 3600 >= fewest):
-        return hour
-    return lately if higher > CHANGED * min(then, now) else hour
+    found, of_whole = whole, whole[1]
+    for part in parts:
+        seconds, last = part[1].seconds, part[1]
+        if not lasts(seconds) or not last.rates or not of_whole.rates:
+            continue
+        now, then = last.rates["finished"].count, of_whole.rates["finished"].per_hour * seconds / 3600
+        higher = max(now, then)
+        if higher > CHANGED * min(now, then) and abs(now - then) > _CHANCE * sqrt(higher):
+            found = part
+            if now >= ENOUGH:
+                break
+        elif found is not whole:
+            break
+    return found
 
 
 def forecasts(
@@ -251,6 +278,10 @@ def forecasts(
         if holds.tail:
             why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
             yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
+        if holds.rest_end:
+            why = f"{holds.rest_queue}, if it answers 429 or 503 as often as until now, and rests longer each time"
+            more = f"; {counted(holds.resting, 'URI waits', 'URIs wait')} for hosts that do"
+            yield Forecast(BACK_OFF, holds.rest_end, None, None, "rough", why + more)
         if holds.under_quota:
             are = counted(holds.under_quota, "URI is", "URIs are")
             why = f"{are} in queues with quotas, which may end these before: not considered"
@@ -279,18 +310,24 @@ def forecasts(
 def binding(found: Sequence[Forecast]) -> Forecast | None:
     """Return the bound that would end the crawl first; None if none would, or if that is not known.
 
-    Before politeness allows the last URI of each queue to be leased, neither rate nor budgets can end the crawl: only
-    limits.
+    Before politeness and the rests of overloaded hosts allow the last URI of each queue to be leased, neither rate nor
+    budgets can end the crawl: only limits.
     """
     known = {one.bound: one for one in found if one.seconds is not None and not one.bound.startswith(DISK)}
-    politeness, rate = known.pop("politeness", None), known.get("rate")
-    if politeness is not None and not (rate is not None and not _seconds(rate)):
+    delays = [known.pop(bound) for bound in ("politeness", BACK_OFF) if bound in known]
+    longest, rate = max(delays, key=_seconds, default=None), known.get("rate")
+    if longest is not None and not (rate is not None and not _seconds(rate)):
         for bound in ("rate", "budgets"):
-            if bound in known and _seconds(known[bound]) < _seconds(politeness):
-                known[bound] = politeness
+            if bound in known and _seconds(known[bound]) < _seconds(longest):
+                known[bound] = longest
         if any(forecast.bound == "rate" and forecast.sure == "unknown" for forecast in found):
-            known["rate"] = politeness  # nothing else bounds the waiting URIs
+            known["rate"] = longest  # nothing else bounds the waiting URIs
     return min(known.values(), key=_seconds, default=None)
+
+
+def is_of_rates(forecast: Forecast) -> bool:
+    """Return whether a forecast is made from the rates of a stretch of time."""
+    return forecast.sure in ("likely", "rough") and forecast.bound != BACK_OFF
 
 
 def first_full(found: Sequence[Forecast]) -> Forecast | None:

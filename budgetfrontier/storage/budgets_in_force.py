@@ -27,6 +27,11 @@ _OF_DELAYS = frozenset(
         "politeness.max_delay",
         "politeness.min_interval",
         "politeness.per_queue_concurrency",
+        "backoff.delay",
+        "backoff.factor",
+        "backoff.max_delay",
+        "backoff.forgive_after",
+        "retry.max_retries",
         windows.NAME,
     )
 )

@@ -49,6 +49,14 @@ def fail(frontier: Frontier, lease: Lease) -> None:
     frontier.finish(lease, Outcome.RETRY if lease.queue == "down.test" else Outcome.SUCCESS, fetch_seconds=0.0)
 
 
+def overload(frontier: Frontier, lease: Lease) -> None:
+    """A small host answers every fifth attempt with 503; the other one is done with after a burst."""
+    queue = frontier.queue(lease.queue)
+    assert queue is not None
+    ill = lease.queue == "ill.test" and queue.charges % 5 == 4
+    frontier.finish(lease, Outcome.RETRY if ill else Outcome.SUCCESS, fetch_seconds=0.0, status=503 if ill else 200)
+
+
 def polite(seconds: float) -> dict[str, Any]:
     return {"politeness": {"min_delay": seconds, "delay_factor": 0, "max_delay": max(seconds, 30.0)}}
 
@@ -77,6 +85,9 @@ CRAWLS = {
     "limits": Crawl({"a.test": 2000}, polite(2), succeed, 300, "max_uris", most=500),
     "retries": Crawl(
         {"a.test": 5, "down.test": 1}, polite(3) | {"retry": {"delay": 900, "max_retries": 1}}, fail, 100, "politeness"
+    ),
+    "back-off after a burst": Crawl(
+        {"a.test": 300, "ill.test": 100}, polite(1) | {"backoff": {"factor": 1.1}}, overload, 700, "back-off"
     ),
 }
 

@@ -71,3 +71,28 @@ def test_a_retry_after_may_be_a_date_or_a_number_of_years() -> None:
     assert backoff.retry_after("1234567890", NOW) == 123456789.0
     for nothing in ("never", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 99999 08:49:37 GMT", "00"):
         assert backoff.retry_after(nothing, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("urls", "changed", "seconds"),
+    [
+        (3, {}, 0.0),
+        (4, {}, 120.0),  # four of five attempts are answered: another rest, of twice the time
+        (12, {}, 120.0 + 240.0 + 480.0),
+        (40, {"backoff_max_delay": 3600.0}, 120.0 + 240.0 + 480.0 + 960.0 + 1920.0 + 5 * 3600.0),
+        (4, {"backoff_factor": 1.0}, 60.0),
+        (4, {"backoff_delay": 0.0}, 0.0),
+    ],
+)
+def test_the_rests_of_a_host_that_goes_on_to_be_overloaded(
+    urls: int, changed: dict[str, float], seconds: float
+) -> None:
+    chosen, host = settings(**CHOSEN | changed), queue(READY, backoff=60.0, overloaded_until=NOW, charges=5)
+    assert backoff.rests_ahead(host, chosen, urls, now=NOW) == pytest.approx(seconds)
+    assert backoff.rests_ahead(host, chosen, urls, now=NOW + 1800.0) == 0.0, "nothing was heard of it since"
+
+
+def test_a_host_that_is_always_overloaded_rests_for_each_try_of_a_uri() -> None:
+    chosen = settings(**CHOSEN, max_retries=1)
+    host = queue(READY, backoff=240.0, overloaded_until=NOW, charges=3)
+    assert backoff.rests_ahead(host, chosen, 2, now=NOW) == pytest.approx(480.0 + 960.0 + 1920.0 + 3840.0)

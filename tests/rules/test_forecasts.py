@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from msgspec import structs
 
@@ -16,6 +18,7 @@ from budgetfrontier.rules.forecasts import (
     first_full,
     forecasts,
     full_now,
+    is_of_rates,
     latest_of,
     least_delay,
 )
@@ -31,11 +34,15 @@ def queue(
 
 
 def held(
-    *queues: tuple[QueueRecord, float], reached: bool = True, wait: float = 0.0, quota_used: bool | None = None
+    *queues: tuple[QueueRecord, float],
+    reached: bool = True,
+    wait: float = 0.0,
+    quota_used: bool | None = None,
+    rests: Callable[[int], float] | None = None,
 ) -> Held:
     """What these queues hold, each given with its shortest delay."""
     holdings, delays = Holdings(), {queue.queue: delay for queue, delay in queues}
-    terms = reached, wait, quota_used
+    terms = reached, wait, quota_used, rests
     passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], *terms))
     assert [*passing] == [q for q, _ in queues]
     return holdings.held
@@ -229,32 +236,56 @@ def test_the_delay_of_a_queue_is_that_of_its_last_lease(fields: dict[str, float]
     assert least_delay(one, 5.0) == delay
 
 
+def paced(seconds: float, pace: float) -> tuple[float, Window]:
+    """A stretch of time in which URIs ended at a pace an hour."""
+    return seconds, Window(seconds, 60, {"finished": Rate(pace * seconds / 3600, pace, None, None)})
+
+
 def test_the_last_minutes_count_if_the_pace_has_changed() -> None:
-    hour, slow, same = an_hour(), window([SeriesRow(0), SeriesRow(300, succeeded=1)], 0, 600), an_hour(step=9)
-    assert latest_of(hour, slow) is slow and latest_of(hour, same) is hour
-    assert latest_of(hour, window([], 0, 600)) is hour
+    hour, slow = (3600.0, an_hour()), (600.0, window([SeriesRow(0), SeriesRow(300, succeeded=1)], 0, 600))
+    same = 600.0, an_hour(step=9)
+    assert latest_of(hour, [slow]) is slow and latest_of(hour, [same]) is hour and latest_of(hour, []) is hour
+    assert latest_of(hour, [(600.0, window([], 0, 600))]) is hour
     moment = window([SeriesRow(0), SeriesRow(59, succeeded=1)], 0, 600)
-    assert latest_of(hour, moment) is hour
-    assert latest_of(hour, Window(600.0, 0, {})) is hour, "nothing is known of the last minutes"
-    unknown = Window(3600.0, 0, {})
-    assert latest_of(unknown, slow) is unknown
+    assert latest_of(hour, [(600.0, moment)]) is hour
+    assert latest_of(hour, [(600.0, Window(600.0, 0, {}))]) is hour, "nothing is known of the last minutes"
+    unknown = 3600.0, Window(3600.0, 0, {})
+    assert latest_of(unknown, [slow]) is unknown
 
 
 @pytest.mark.parametrize(("then", "now", "changed"), [
-    (100.0, 150.0, False), (100.0, 151.0, True), (150.0, 100.0, False), (151.0, 100.0, True), (0.0, 1.0, True),
+    (100.0, 150.0, False), (100.0, 151.0, True), (150.0, 100.0, False), (151.0, 100.0, True), (0.0, 10.0, True),
 ])  # fmt: skip
 def test_a_pace_has_changed_by_more_than_a_half(then: float, now: float, changed: bool) -> None:
-    hour, lately = (Window(3600.0, 60, {"finished": Rate(pace, pace, None, None)}) for pace in (then, now))
-    assert latest_of(hour, lately) is (lately if changed else hour)
+    hour, lately = paced(3600.0, then), paced(3600.0, now)
+    assert latest_of(hour, [lately]) is (lately if changed else hour)
 
 
-@pytest.mark.parametrize(("now", "changed"), [(1620.0, True), (0.0, False)])
-def test_two_minutes_show_the_pace_of_a_tail_if_enough_would_have_ended_in_them(now: float, changed: bool) -> None:
-    """One slow host is left: 0.45 URIs end in a second, after 30."""
-    fast, slow = (Window(120.0, 2, {"finished": Rate(pace, pace, None, None)}) for pace in (108_000.0, now))
-    assert latest_of(fast, slow, fewest=20) is (slow if changed else fast)
-    rare, more = (Window(120.0, 2, {"finished": Rate(pace, pace, None, None)}) for pace in (60.0, 300.0))
-    assert latest_of(rare, more, fewest=20) is rare
+@pytest.mark.parametrize(
+    ("whole", "lately", "changed"),
+    [
+        (108_000.0, 1620.0, True),  # one slow host is left: 0.45 URIs end in a second, after 30
+        (108_000.0, 0.0, True),
+        (60.0, 480.0, True),  # sixteen where there would be two
+        (60.0, 150.0, False),
+        (60.0, 0.0, False),
+        (300.0, 90.0, False),  # three where there would be ten
+        (500.0, 90.0, True),
+    ],
+)
+def test_a_few_minutes_show_a_change_unless_it_may_be_chance(whole: float, lately: float, changed: bool) -> None:
+    hour, minutes = paced(3600.0, whole), paced(120.0, lately)
+    assert latest_of(hour, [minutes]) is (minutes if changed else hour)
+
+
+def test_the_longest_stretch_at_the_new_pace_counts_if_little_ends_in_a_shorter_one() -> None:
+    hour = paced(3600.0, 5000.0)
+    two, four, eight, with_the_burst = paced(120, 0.0), paced(240, 30.0), paced(480, 15.0), paced(960, 18_000.0)
+    assert latest_of(hour, [two, four, eight, with_the_burst]) is with_the_burst, "that is no chance either"
+    assert latest_of(hour, [two, four, eight, paced(960, 5000.0)]) is eight
+    assert latest_of(hour, [two, paced(240, 5100.0), eight]) is two
+    enough = paced(480, 3000.0)
+    assert latest_of(hour, [two, four, enough, paced(960, 1.0)]) is enough
 
 
 # -- the words and figures of each forecast
@@ -468,3 +499,24 @@ def test_a_queue_that_retires_in_its_turn_holds_nothing(fields: dict[str, int]) 
 def test_the_last_uri_of_a_queue_comes_after_its_wait_and_a_delay_for_each_further_one() -> None:
     assert held((queue("a", QueueState.SNOOZED, 1), 10.0), wait=50.0) == Held(0, 1, 50.0, "a")
     assert held((queue("a", QueueState.SNOOZED, 3), 10.0), wait=50.0) == Held(0, 3, 70.0, "a")
+
+
+def test_a_host_that_backs_off_ends_the_crawl_later_than_its_pace_says() -> None:
+    asked: list[int] = []
+
+    def ahead(urls: int) -> float:
+        asked.append(urls)
+        return 5000.0
+
+    found = held((queue("a", QueueState.SNOOZED, 9, 4, 1, 1), 10.0), wait=60.0, rests=ahead)
+    assert (found.resting, found.rest_end, found.rest_queue, found.tail) == (3, 5080.0, "a", 80.0)
+    assert asked == [3], "no more than its budget lets it fetch"
+    told = list(forecasts(an_hour(), waiting=9, holds=found, limits={"max_time": Limit(9000, ())}))
+    rests = next(one for one in told if one.bound == "back-off")
+    assert binding(told) is rests and not is_of_rates(rests) and "3 URIs wait for hosts that do" in rests.why
+    assert binding([one for one in told if one.bound != "back-off"]) is not None
+    sooner = list(forecasts(an_hour(), waiting=9, holds=found, limits={"max_time": Limit(600, ())}))
+    first = binding(sooner)
+    assert first is not None and first.bound == "max_time"
+    none = held((queue("a", QueueState.SNOOZED, 9), 10.0), rests=lambda urls: 0.0)
+    assert (none.resting, none.rest_end) == (0, 0.0)

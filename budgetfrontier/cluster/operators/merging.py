@@ -322,7 +322,7 @@ def merged_held(found: Iterable[Held]) -> Held:
     """Return the holdings of the queues of all partitions."""
     total = Held(0, 0, 0.0, "")
     for one in found:
-        longest = max(total, one, key=lambda held: held.tail)
+        longest, resting = max(total, one, key=lambda held: held.tail), max(total, one, key=lambda held: held.rest_end)
         total = Held(
             total.spendable + one.spendable,
             total.unlimited + one.unlimited,
@@ -330,6 +330,9 @@ def merged_held(found: Iterable[Held]) -> Held:
             longest.tail_queue,
             total.under_quota + one.under_quota,
             total.over_quota + one.over_quota,
+            total.resting + one.resting,
+            resting.rest_end,
+            resting.rest_queue,
         )
     return total
 

@@ -343,11 +343,12 @@ def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
                 *("-" if s is None else describe_duration(ceil(s)) for s in row[1:4]),
                 row[4],
                 row[5],
-                "yes" * row[6],
+                describe_duration(row[6]) if row[6] else "-",
+                "yes" * row[7],
             )
             for row in rows
         ]
-    told = over_time.forecast_sentence(found, length, standstill=standstill(operator.head().standing))
+    told = over_time.forecast_sentence(found, standstill=standstill(operator.head().standing))
     return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP, told=told)
 
 

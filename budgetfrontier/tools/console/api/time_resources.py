@@ -157,7 +157,7 @@ def busiest(job: ConsoleJob, parameters: TimeParameters) -> BusyListing:
 
 
 def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[Forecast]:
-    """Return when each bound would end the crawl at the rates of the last hour; `note` says it in one sentence.
+    """Return when each bound would end the crawl, at the rates now in force; `note` says it in one sentence.
 
     Raises ScanPending if the queues were never scanned, and are too many to be read now.
     """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from budgetfrontier.core.model import QueueRecord, Summary
 from budgetfrontier.core.units import describe_duration, format_size
 from budgetfrontier.reports.format import counted, percent
-from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, compared, forecast_sentence
+from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, compared, forecast_sentence, rates_told
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
 from budgetfrontier.rules.forecasts import Forecast, binding, full_now
@@ -203,6 +203,7 @@ def foreseen(found: Sequence[Forecast], still: str, as_of: float | None) -> dict
         "binding": ends,
         "forecasts": compared(found),
         "foreseen_as_of": as_of,
+        "foreseen_by": rates_told(found),
     }
 
 
