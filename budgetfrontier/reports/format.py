@@ -85,11 +85,13 @@ def figure_at_axis(name: str, amount: float) -> str:
 
     >>> figure_at_axis("bytes", 2048.0), figure_at_axis("fetched", 50_000.0), figure_at_axis("fetched", 0.5)
     ('2.0 KiB', '50k', '0.5')
+    >>> figure_at_axis("fetched", 11.384615), figure_at_axis("fetched", 0.0419284)
+    ('11.4', '0.042')
     """
     if name == "bytes":
         return format_size(round(amount))
     if amount < 10_000:
-        return f"{amount:,g}"
+        return f"{round(amount, 1):,g}" if amount >= 1 else f"{amount:.2g}"
     number = format_count(round(amount))
     return f"{float(number[:-1]):g}{number[-1]}"
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import mmap
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from heapq import merge
 from itertools import accumulate, islice
 from operator import attrgetter
 from tempfile import TemporaryFile
@@ -30,6 +31,7 @@ SORTS: dict[str, Callable[[QueueRecord], Any]] = {
     "average_cost": attrgetter("average_cost"),
     "errors": attrgetter("errors"),
     "balance": attrgetter("balance"),
+    "last_lease_time": attrgetter("last_lease_time"),
 }
 """The columns by which queues can be sorted, the largest first."""
 
@@ -153,26 +155,28 @@ class Columns:
         self._orders = {name: part(f"order-{name}").cast("I") for name in SORTS}
         self._amounts = {name: part(f"amounts-{name}").cast("q") for name in SORTS}
 
-    def matching(self, state: QueueState | None) -> int:
-        """Return the number of queues in a state, or of all. O(queues), at the speed of memory."""
-        if state is None:
-            return self.count
-        return self._map[slice(*self._at["states"])].count(STATES.index(state))
-
     def page(
-        self, sort: str, *, state: QueueState | None, text: str, start: int, limit: int, reverse: bool = False
+        self,
+        sort: str,
+        *,
+        states: Collection[QueueState] = (),
+        text: str,
+        start: int,
+        limit: int,
+        reverse: bool = False,
     ) -> tuple[list[int], bool]:
         """Return the ids of a page of queues, and whether there are more.
 
-        `text` is a part of the key, `start` the number of rows before the page. O(start + limit) for a state, with a
-        text the keys that have it; at most about 0.1 s.
+        `states` are those of the queues, none: all; `text` is a part of the key, `start` the number of rows before the
+        page. O(start + limit) for a state, with a text the keys that have it; at most about 0.1 s.
         """
+        numbers = [STATES.index(state) for state in states]
         if "\0" in text:
             return [], False  # it ends each key in the columns
         if text:
-            rows = self._with_text(sort, text.encode("utf-8", "replace"), state, reverse)
-        elif state is not None:
-            rows = self._in_state(sort, STATES.index(state), reverse)
+            rows = self._with_text(sort, text.encode("utf-8", "replace"), numbers, reverse)
+        elif numbers:
+            rows = self._in_states(sort, numbers, reverse)
         else:
             rows = self._in_order(sort, reverse, start)
             start = 0
@@ -184,29 +188,33 @@ class Columns:
         places = range(self.count - 1 - start, -1, -1) if reverse else range(start, self.count)
         return map(self._orders[sort].__getitem__, places)
 
-    def _in_state(self, sort: str, number: int, reverse: bool) -> Iterator[int]:
-        """Yield the rows of a state in an order."""
-        order, (first, last) = self._orders[sort], self._at[f"states-{sort}"]
+    def _in_states(self, sort: str, numbers: Collection[int], reverse: bool) -> Iterator[int]:
+        """Yield the rows of some states in an order."""
+        places = [self._places(sort, number, reverse) for number in numbers]
+        return map(self._orders[sort].__getitem__, merge(*places, reverse=reverse))
+
+    def _places(self, sort: str, number: int, reverse: bool) -> Iterator[int]:
+        """Yield the places of a state in an order."""
+        first, last = self._at[f"states-{sort}"]
         wanted = bytes((number,))
         find, at = (self._map.rfind, last) if reverse else (self._map.find, first)
         while True:
             at = find(wanted, first, at) if reverse else find(wanted, at, last)
             if at < 0:
                 return
-            yield order[at - first]
+            yield at - first
             at += 0 if reverse else 1
 
-    def _with_text(self, sort: str, text: bytes, state: QueueState | None, reverse: bool) -> Iterator[int]:
+    def _with_text(self, sort: str, text: bytes, numbers: Collection[int], reverse: bool) -> Iterator[int]:
         """Yield the rows of the queues whose key contains a text, in an order."""
         found = self._rows_with(text)
         if found is None:
-            number = None if state is None else STATES.index(state)
-            rows = self._in_order(sort, reverse) if number is None else self._in_state(sort, number, reverse)
+            rows = self._in_states(sort, numbers, reverse) if numbers else self._in_order(sort, reverse)
             yield from (row for row in islice(rows, _WALK) if text in self._key(row))
             return
-        if state is not None:
-            first, number = self._at["states"][0], STATES.index(state)
-            found = [row for row in found if self._map[first + row] == number]
+        if numbers:
+            first = self._at["states"][0]
+            found = [row for row in found if self._map[first + row] in numbers]
         found.sort(key=self._amounts[sort].__getitem__, reverse=True)  # equal ones stay in order
         yield from reversed(found) if reverse else found
 

@@ -83,9 +83,7 @@ class JobReading:
     def _ids(self, scanned: Scanned, controls: Controls, limit: int) -> list[int]:
         asked = (scanned.when, controls.sort, controls.filter, controls.start, limit)
         if self._page[0] != asked:
-            ids, _ = scanned.columns.page(
-                controls.sort, state=None, text=controls.filter, start=controls.start, limit=limit
-            )
+            ids, _ = scanned.columns.page(controls.sort, text=controls.filter, start=controls.start, limit=limit)
             self._page = (asked, ids)
         return self._page[1]
 
@@ -93,9 +91,7 @@ class JobReading:
         """Return the first queues of each order, without those with an amount of 0."""
         with self._job.view() as view:
             found = {
-                sort: list(
-                    queues_by_id(view, scanned.columns.page(sort, state=None, text="", start=0, limit=LISTED)[0])
-                )
+                sort: list(queues_by_id(view, scanned.columns.page(sort, text="", start=0, limit=LISTED)[0]))
                 for sort in SORTS
             }
         return {sort: [queue for queue in rows if getattr(queue, sort)] for sort, rows in found.items()}

@@ -77,10 +77,21 @@ class QueueItem(msgspec.Struct, kw_only=True):
     completed: int
 
 
+_Choice = Literal[
+    "unfinished", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED"
+]  # fmt: skip
+_Sort = Literal[
+    "", "turn", "queue", "queued", "enqueued", "expenditure", "average_cost", "errors", "balance", "last_lease_time"
+]  # fmt: skip
+
+
 class QueuesParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
     """The parameters of the listing of queues."""
 
-    state: Annotated[QueueState | None, described("only queues in this state")] = None
+    state: Annotated[
+        _Choice | None,
+        described("only queues in this state; unfinished: READY, IN_PROCESS, SNOOZED and INACTIVE, which keep it open"),
+    ] = None
     q: Annotated[
         str,
         described(
@@ -89,7 +100,7 @@ class QueuesParameters(ListingParameters, forbid_unknown_fields=True, kw_only=Tr
         ),
     ] = ""
     sort: Annotated[
-        Literal["", "turn", "queue", "queued", "enqueued", "expenditure", "average_cost", "errors", "balance"],
+        _Sort,
         described(
             "the order: turn (of one state), queue (the key), or an amount, the largest first, as of the latest scan"
         ),

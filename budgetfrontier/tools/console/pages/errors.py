@@ -45,5 +45,5 @@ def _failing(job: ConsoleJob) -> list[QueueRecord]:
     if (scanned := job.scanned()) is None:
         return []
     with job.view() as view:
-        ids, _ = scanned.columns.page("errors", state=None, text="", start=0, limit=TOP)
+        ids, _ = scanned.columns.page("errors", text="", start=0, limit=TOP)
         return [queue for queue in queues_by_id(view, ids) if queue.errors]

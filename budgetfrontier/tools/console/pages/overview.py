@@ -167,7 +167,14 @@ def big_figures(totals: Summary, drawn: Curves, rate: float | None, when: str) -
     level = "bad" if share >= _MOST_ERRORS else "warn" if share >= _MANY_ERRORS else "good"
     failed = f"{totals.failed:,} failed, {counted(totals.dead, 'dead letter')}"
     return [
-        BigFigure("queued", f"{totals.queued:,}", "", f"in {counted(queues, 'queue')}{out}", "/queues", drawn.queued),
+        BigFigure(
+            "queued",
+            f"{totals.queued:,}",
+            "",
+            f"in {counted(queues, 'queue')}{out}",
+            "/queues?state=unfinished",
+            drawn.queued,
+        ),
         BigFigure("rate", shown, "" if rate is None else "/s", pace, "/rates", fetched.points),
         BigFigure(
             "spent", f"{totals.expenditure:,}", "", _pace(drawn, "spent"), "/queues?sort=expenditure", spent.points

@@ -42,7 +42,7 @@ from budgetfrontier.tools.console.pages.overview import (
     judgement,
     rankings,
 )
-from budgetfrontier.tools.console.pages.queues import COLUMNS
+from budgetfrontier.tools.console.pages.queues import CHOICES, COLUMNS, counts_of
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import as_sentence
@@ -84,11 +84,11 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
 
 def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of queues, of which each owner sends its first ones."""
-    state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
+    chosen = query.choice("state", CHOICES)
     match, start = query.match("q"), query.number("start", 0, most=FARTHEST)
     sort = query.choice("sort", ("queue", *SORTS), "queued")
     reverse = query.flag("reverse")
-    selection, end = Selection(None if state is None else [state], match or None), start + query.rows + 1
+    selection, end = Selection([*CHOICES[chosen]] if chosen else None, match or None), start + query.rows + 1
 
     def read(operator: CrawlOperator) -> tuple[list[QueueRecord], str]:
         found = operator.sorted_queues(selection, sort=sort, reverse=(sort != "queue") is not reverse, end=end)
@@ -99,12 +99,11 @@ def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
     totals = job.sample_now().totals
     return {
         "rows": rows[start : start + query.rows], "missing": as_sentence(missing), "columns": COLUMNS,
-        "state": state or "",
+        "state": chosen,
         "states": list(QueueState), "q": match, "sort": sort, "sorts": ("queue", *SORTS), "by_amount": True,
         "start": start, "reverse": reverse, **from_row(query, start, more=more), "waits": False, "cut": False,
         "as_of": None, "left_state": 0, "scan_progress": None, "scan_error": "", "is_glob": True,
-        "pattern": match or "*", "counts": totals.queues,
-        "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
+        "pattern": match or "*", **counts_of(totals, chosen),
     }  # fmt: skip
 
 

@@ -34,10 +34,13 @@ _LONGEST_MATCH = 100
 
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
-    """Return the facts of a queue. Raises NotThere, with the nearest existing keys."""
+    """Return the facts of a queue, or of a URL and its queue.
+
+    Raises NotThere, with the nearest existing keys; for a URL without a queue, with why it is not crawled.
+    """
     asked = query.target or query.text("key")
     try:
-        found = job.look(lambda operator: _found(operator, operator.key_of(asked)))
+        found = job.look(lambda operator: _of_url(operator, asked) if "://" in asked else _of_queue(operator, asked))
     except NoSuchQueue as error:
         raise NotThere(f"There is no queue {clean(asked[:300])!r}{error.meant or '.'}") from None
     answers = None
@@ -50,7 +53,17 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     }
 
 
-def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
+def _of_url(operator: CrawlOperator, url: str) -> dict[str, Any]:
+    explanation = operator.explain(url)
+    try:
+        found = _of_queue(operator, explanation.queue or "")
+    except NoSuchQueue:
+        raise NotThere(" ".join((clean(url[:300]), *(reason.text for reason in explanation.reasons)))) from None
+    return found | {"url": url, "explanation": explanation}
+
+
+def _of_queue(operator: CrawlOperator, name: str) -> dict[str, Any]:
+    key = operator.key_of(name)
     queue, head = operator.queue(key, limit=HEAD)
     _, sample = operator.queue(key, limit=FOR_PATTERNS, spread=True)
     url, label = (head[0].uri.url, head[0].uri.source) if head else (queue.last_enqueued, None)
@@ -64,6 +77,7 @@ def _found(operator: CrawlOperator, key: str) -> dict[str, Any]:
     history = operator.audit(key=key, count=_HISTORY).rows
     return {
         "title": f"Queue {clean(key[:80])}",
+        "url": "",
         "queue": queue,
         "group": operator.group_of(queue),
         "quotas": operator.quotas_of(queue),

@@ -6,13 +6,14 @@ that of the latest scan; the rows in it are as of the last commit, without those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from budgetfrontier.core.model import QueueRecord, QueueState
+from budgetfrontier.core.model import QueueRecord, QueueState, Summary
 from budgetfrontier.rules.queue_keys import queue_key_bytes, queue_key_of
+from budgetfrontier.rules.verdict import WITH_QUEUED
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.queue_listing import queues_by_id
@@ -29,9 +30,15 @@ _LOOKED_AT = 5000  # queues that are read to find a page of those that match
 COLUMNS = (
     ("queue", "queue"), ("state", ""), ("queued", "queued"), ("spent / budget", "expenditure"),
     ("avg cost", "average_cost"), ("errors", "errors"), ("balance", "balance"), ("enqueued", "enqueued"),
-    ("prec", ""), ("leased", ""),
+    ("prec", ""), ("leased", "last_lease_time"),
 )  # fmt: skip
 """The columns, each with the name of the order by it."""
+
+
+UNFINISHED = "unfinished"
+"""The choice of all queues that keep a crawl from its finish."""
+CHOICES = {UNFINISHED: WITH_QUEUED, **{str(state): (state,) for state in QueueState}}
+"""The choices of queues by their states."""
 
 
 class ListingPart(NamedTuple):
@@ -44,7 +51,9 @@ class ListingPart(NamedTuple):
 
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of queues."""
-    state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
+    chosen = query.choice("state", CHOICES)
+    states = CHOICES.get(chosen, ())
+    state = states[0] if len(states) == 1 else None
     text, start = query.text("q"), query.number("start", 0, most=FARTHEST)
     reverse = query.flag("reverse")
     scanned = job.scanned()
@@ -57,36 +66,42 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     context: dict[str, Any] = {"rows": [], "next": None, "cut": False, "first": None, "as_of": None, "left_state": 0}
     with job.view() as view:
         if not by_amount:
-            context |= _live(view, sort, state, text, after, query.rows)
+            context |= _live(view, sort, states, text, after, query.rows)
         elif scanned is not None:
             ids, more = scanned.columns.page(
-                sort, state=state, text=text, start=start, limit=query.rows, reverse=reverse
+                sort, states=states, text=text, start=start, limit=query.rows, reverse=reverse
             )
-            rows = [queue for queue in queues_by_id(view, ids) if state is None or queue.state is state]
+            rows = [queue for queue in queues_by_id(view, ids) if not states or queue.state in states]
             context |= {"rows": rows, "as_of": scanned.when, "left_state": len(ids) - len(rows)}
             context["next"] = {"start": start + query.rows} if more else None
             context["first"] = {"start": max(start - query.rows, 0) or None} if start else None
         totals = job.sample_now().totals
     return context | {
-        "columns": COLUMNS, "state": state or "", "states": list(QueueState), "q": text, "sort": sort,
+        "columns": COLUMNS, "state": chosen, "states": list(QueueState), "q": text, "sort": sort,
         "sorts": ("turn", "queue", *SORTS) if state in INDEXED else ("queue", *SORTS), "by_amount": by_amount,
         "start": start, "reverse": reverse, "waits": by_amount and scanned is None,
         "scan_progress": job.scans.progress, "scan_error": job.scans.error, "is_glob": False, "missing": "",
-        "pattern": f"queue:*{text}*" if text else "*", "counts": totals.queues,
-        "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
+        "pattern": f"queue:*{text}*" if text else "*", **counts_of(totals, chosen),
     }  # fmt: skip
+
+
+def counts_of(totals: Summary, chosen: str) -> dict[str, Any]:
+    """Return the numbers of queues by choice, and of those that are shown."""
+    counts = {name: sum(totals.queues.get(state, 0) for state in states) for name, states in CHOICES.items()}
+    count = counts[chosen] if chosen else sum(totals.queues.values())
+    return {"counts": counts, "count": count, "chosen_states": CHOICES.get(chosen, ())}
 
 
 def _is_key(key: bytes) -> bool:
     return queue_key_of(key) is not None
 
 
-def _live(view: View, sort: str, state: QueueState | None, text: str, after: bytes, most: int) -> dict[str, Any]:
-    if sort == "turn" and state is not None:
-        found = ((key, view.queue_by_id(number)) for key, number in in_turn(view, state, after))
-        part = _part(view, found, lambda queue: queue.state is state and text in queue.queue, most)
+def _live(view: View, sort: str, states: Sequence[QueueState], text: str, after: bytes, most: int) -> dict[str, Any]:
+    if sort == "turn":
+        found = ((key, view.queue_by_id(number)) for key, number in in_turn(view, states[0], after))
+        part = _part(view, found, lambda queue: queue.state in states and text in queue.queue, most)
     else:
-        part = _part(view, _by_key(view, text, after), lambda queue: state is None or queue.state is state, most)
+        part = _part(view, _by_key(view, text, after), lambda queue: not states or queue.state in states, most)
     return {
         "rows": part.rows,
         "next": None if part.next is None else {"after": part.next.hex()},

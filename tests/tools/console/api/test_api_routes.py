@@ -25,6 +25,8 @@ from budgetfrontier.tools.console.api.crawl_resources import AuditItem
 from budgetfrontier.tools.console.api.openapi import PROBLEM, ApiProblem
 from budgetfrontier.tools.console.api.resource_table import RESOURCES
 from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.columns import SORTS
+from budgetfrontier.tools.console.pages.queues import CHOICES
 from budgetfrontier.tools.job_operator import JobOperator
 from tests.forked import begin_forked
 from tests.tools.console.conftest import SETTINGS, TOKEN, Client, get, visit
@@ -96,7 +98,8 @@ def test_the_document_names_parameters_and_answers(job: Path) -> None:
     parameters = {one["name"]: one for one in listing["parameters"]}
     assert list(parameters) == ["job", "limit", "cursor", "state", "q", "sort", "reverse"]
     assert parameters["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": 50}
-    assert "$ref" in parameters["state"]["schema"] and parameters["state"]["description"]
+    assert {*parameters["state"]["schema"]["enum"]} == CHOICES.keys() and parameters["state"]["description"]
+    assert {"turn", "queue", *SORTS} <= {*parameters["sort"]["schema"]["enum"]}
     text = body.decode()
     for reference in {part.partition('"')[0] for part in text.split('"$ref": "#/components/schemas/')[1:]}:
         assert reference in document["components"]["schemas"]
