@@ -296,18 +296,20 @@ def compared(found: Sequence[forecasts.Forecast]) -> list[forecasts.Forecast]:
     return [msgspec.structs.replace(one, first=one is first) for one in found]
 
 
-def forecast_sentence(found: Sequence[forecasts.Forecast], *, standstill: str = "") -> str:
+def forecast_sentence(found: Sequence[forecasts.Forecast], *, standstill: str = "", as_of: float | None = None) -> str:
     """Return what ends the crawl first, when, and how sure that is, in sentences.
 
     The last one says when a disk is full, if that is before the end, or no end is known; of one that is full already,
-    the first says so. `standstill` is why nothing ends at present: then its end has no time yet.
+    the first says so. `standstill` is why nothing ends at present: then its end has no time yet. `as_of` is the moment
+    that forecasts are made at, if it is another than that of the last commit.
     """
+    when = "" if as_of is None else f" As of {format_time(as_of, '%H:%M:%S')} UTC."
     full = forecasts.full_now(found)
     if full is not None:
         standstill = f"the {full.bound} is full: {full.why}"
         if (first := forecasts.binding(found)) is None or not first.seconds:
-            return f"{_capital(standstill)}. {_end_sentence(found, '')}"
-    return f"{_end_sentence(found, standstill)}{_full_sentence(found)}"
+            return f"{_capital(standstill)}. {_end_sentence(found, '')}{when}"
+    return f"{_end_sentence(found, standstill)}{_full_sentence(found)}{when}"
 
 
 def _full_sentence(found: Sequence[forecasts.Forecast]) -> str:
@@ -396,14 +398,16 @@ def of_windows(settings: Settings, adjustments: Sequence[Override]) -> dict[str,
     return {forecasts.WINDOWS: forecasts.Limit(None, ())} if sheets.windows_in_force(settings, adjustments) else {}
 
 
-def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit]:
+def limits_left(view: View, path: Path, now: float, totals: Summary | None = None) -> dict[str, forecasts.Limit]:
     """Return the rest of each limit of the crawl of the frontier at `path`, and of its disks. O(files of the job).
 
+    `totals` are those of another moment than that of the view. What is used of `max_time` and `max_bytes`, and of
+    disks, is always that of now.
     The time since the last commit counts if a process runs, unless the crawl is paused. A disk fills by what the
     crawl's files on it have so far for each URI scheduled, beyond those of a new frontier, and for each fetch.
     """
     of_crawl, adjustments = view.settings()
-    settings, totals, found = of_crawl.limits, view.summary(), of_windows(of_crawl, adjustments)
+    settings, totals, found = of_crawl.limits, totals or view.summary(), of_windows(of_crawl, adjustments)
     used = read_used(path) if settings.max_time or settings.max_bytes else None
     if settings.max_uris:
         uris = settings.max_uris - totals.succeeded - totals.failed

@@ -51,6 +51,8 @@ WAITING = 200
 """Requests that wait for one of them; more are refused until there is room."""
 _SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show its end at once
 LARGEST_FORM = 1 << 18  # bytes
+_FORESEEN = 3.0  # seconds that a page with a forecast waits for the scan that this needs
+_LOOKED = 0.2  # seconds between two looks whether it has ended
 _SAMPLED = 1.0  # seconds between two samples of the totals
 _HTML, _PLAIN, _JSON = "text/html", "text/plain", "application/json"
 _METRICS = "/metrics"
@@ -297,7 +299,16 @@ class Console:
         context = partial(self._context, request, job, page)
         if request.query.get("live") and page.every:
             return await self.streams.send(request, partial(self._live, job, page, query, context), page.every)
+        if page.foresees:
+            await self._for_scan(job)
         return _html(await self._in_thread(partial(self._whole, job, page, query, context, request.path)))
+
+    async def _for_scan(self, job: ConsoleJob) -> None:
+        """Wait for a scan that the forecast of a job needs, as after a change of settings, if it does not take long."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + _FORESEEN
+        while clock() < until and await self._in_thread(job.lacks_scan):
+            await asyncio.sleep(_LOOKED)
 
     def _whole(
         self, job: ConsoleJob, page: ConsolePage, query: Query, context: Callable[[], dict[str, Any]], path: str

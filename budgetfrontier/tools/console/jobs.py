@@ -134,8 +134,8 @@ class ConsoleJob:
     def forecasts(self, view: View, scanned: Scanned | None) -> Foreseen:
         """Return when each bound would end the crawl, as of the commit that `view` is of, or of a scan.
 
-        What waits and the holdings of the queues are of one moment: those of a few queues are read, those of more are
-        as of a scan. After a change of settings, a scan before it does not count: budgets are not known then.
+        All of it is of one moment: the holdings of a few queues are read, those of more are as of a scan. After a
+        change of settings, a scan before it does not count: another is asked for, and budgets are not known until then.
         """
         (rows,), now = self.over_time.series()
         counters, totals = view.counters(), view.summary()
@@ -145,9 +145,21 @@ class ConsoleJob:
         elif not totals.queued + totals.future:
             holds = Held(0, 0, 0.0, "")
         elif scanned is not None and scanned.scan.revision == counters.settings_revision:
-            holds, totals, as_of = scanned.scan.held, scanned.scan.totals, scanned.when
-        limits = over_time.limits_left(view, self.path, now)
+            holds, totals, now = scanned.scan.held, scanned.scan.totals, scanned.when
+            as_of = now
+        else:
+            self.scans.want(counters.settings_revision)
+        limits = over_time.limits_left(view, self.path, now, totals)
         return Foreseen(over_time.forecast_rows(over_time.between(rows), totals, holds, limits, now=now), as_of)
+
+    def lacks_scan(self) -> bool:
+        """Return whether forecasts wait for a scan, which is asked for. O(1)."""
+        with self.view() as view:
+            counters = view.counters()
+            waiting = counters.queued + counters.future
+            latest = self.scans.want(counters.settings_revision)
+        is_known = latest is not None and latest.scan.revision == counters.settings_revision
+        return counters.queues > READ_AT_ONCE and waiting > 0 and not is_known and not self.scans.error
 
     def from_command(self, command: str, *words: str) -> MadeAnswer:
         """Return the answer of a command on the job, a minute old at the most. Raises as `CommandAnswers.get` does."""

@@ -16,7 +16,9 @@ from budgetfrontier.tools.console.columns import Columns
 from budgetfrontier.tools.console.scan_process import Scan, ScanLine
 
 EVERY = 60.0
-"""Seconds between the beginnings of two scans, at least."""
+"""Seconds between the beginnings of two scans, at least, while settings do not change."""
+_REST = 4
+"""The times as long as a scan took that pass after it, at least, if settings have changed since."""
 FRESH = 2 * EVERY
 """Seconds for which a scan stands for what it takes a pass over all queues to know."""
 _decode = msgspec.json.Decoder(ScanLine).decode
@@ -47,15 +49,21 @@ class Scans:
         """The share of the running scan that is done; None if none is running."""
         self.error = ""
         """Why the last scan failed."""
-        self._wanted = False
+        self._wanted = self._changed = False
         self._begun = -EVERY
         self._cleared = 0
 
-    def want(self) -> Scanned | None:
-        """Ask for a scan that is not older than EVERY; return the latest there is. From any thread."""
-        if self.latest is None or time.time() - self.latest.when >= EVERY:
+    def want(self, revision: int | None = None) -> Scanned | None:
+        """Ask for a scan that is not older than EVERY, nor than the settings in force, of this revision if it is given.
+
+        Return the latest there is. From any thread.
+        """
+        latest = self.latest
+        if latest is not None and revision is not None and latest.scan.revision != revision:
+            self._wanted = self._changed = True
+        if latest is None or time.time() - latest.when >= EVERY:
             self._wanted = True
-        return self.latest
+        return latest
 
     def clear(self) -> None:
         """Drop the latest scan, and the result of one that runs: they are of another frontier. From any thread."""
@@ -65,11 +73,15 @@ class Scans:
     @property
     def is_due(self) -> bool:
         """Whether a scan should begin now."""
-        return self._wanted and self.progress is None and time.monotonic() - self._begun >= EVERY
+        if not self._wanted or self.progress is not None:
+            return False
+        took = self.latest.scan.seconds if self.latest is not None and self._changed else EVERY
+        return time.monotonic() - self._begun >= min(EVERY, (1 + _REST) * took)
 
     async def run(self) -> None:
         """Scan once. `error` has the refusal of the system, of a temporary file for example."""
-        self._wanted, self._begun, self.progress = False, time.monotonic(), 0.0
+        self._wanted = self._changed = False
+        self._begun, self.progress = time.monotonic(), 0.0
         try:
             await self._run()
         except OSError as e:

@@ -43,7 +43,7 @@ class JobReading:
             stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
             title = view.settings()[0].crawl or job.title
             scanned = job.scans.latest
-            found = job.forecasts(view, scanned).rows
+            found = job.forecasts(view, scanned)
         job.samples.add(sample)
         (rows,), _ = job.over_time.series()
         shown = Shown(
@@ -56,7 +56,7 @@ class JobReading:
             series=list(rows),
         )
         shown.as_of = scanned.when if scanned else None
-        shown.forecast = forecast_sentence(found, standstill=standstill(stands))
+        shown.forecast = forecast_sentence(found.rows, standstill=standstill(stands), as_of=found.as_of)
         found_now = wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None)
         shown.wrong = [problem.text for problem in found_now]
         shown.progress, shown.scan_error = job.scans.progress, job.scans.error

@@ -17,10 +17,10 @@ from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.reports.over_time import between, compared, forecast_rows, forecast_sentence
 from budgetfrontier.rules.forecasts import Forecast
-from budgetfrontier.tools.console import jobs
+from budgetfrontier.tools.console import app, jobs
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.job_operator import JobOperator
-from tests.support import make_settings, memory, pages
+from tests.support import PATIENCE, make_settings, memory, pages
 from tests.tools.console.conftest import Client, get, visit
 
 pytestmark = pytest.mark.usefixtures("stopped_time")
@@ -43,7 +43,12 @@ def many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "READ_AT_ONCE", 0)
 
 
-@pytest.mark.usefixtures("many_queues")
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_FORESEEN", 0.0)
+
+
+@pytest.mark.usefixtures("many_queues", "impatient")
 def test_rates_of_the_last_hour_and_the_end_at_that_rate(tmp_path: Path) -> None:
     an_hour(tmp_path, make_settings(), links=3)
     status, text = get(tmp_path, "/")
@@ -148,28 +153,43 @@ def test_what_waits_and_what_may_be_spent_are_of_one_moment(tmp_path: Path) -> N
     assert rows[2]["budgets"].startswith("0 may still be spent") and "politeness" not in rows[2]
 
 
-@pytest.mark.usefixtures("many_queues")
+@pytest.mark.usefixtures("many_queues", "impatient")
 def test_budgets_as_of_a_scan_before_a_change_of_settings_are_not_forecast(tmp_path: Path) -> None:
     an_hour(tmp_path, make_settings(queue_total_budget=60), links=3)
 
-    async def shown(client: Client, console: Console) -> tuple[str, str]:
-        answer = await client.get(f"/api/v1/jobs/{console.jobs[0].slug}/forecast")
-        return await (await client.get("/")).text(), await answer.text()
+    async def page(client: Client) -> str:
+        return await (await client.get("/")).text()
 
-    async def act(client: Client, console: Console) -> list[tuple[str, str]]:
+    async def act(client: Client, console: Console) -> list[tuple[str, Any]]:
+        url, found = f"/api/v1/jobs/{console.jobs[0].slug}/forecast", list[tuple[str, Any]]()
         await console.jobs[0].scans.run()
-        before = await shown(client, console)
-        words = ("-m", "budgetfrontier", "adjust", str(tmp_path), "--total-budget", "500")
-        process = await asyncio.create_subprocess_exec(sys.executable, *words)
-        assert await process.wait() == 0
-        changed = await shown(client, console)
-        await console.jobs[0].scans.run()
-        return [before, changed, await shown(client, console)]
+        for budget in (0, 500):
+            if budget:
+                words = ("-m", "budgetfrontier", "adjust", str(tmp_path), "--total-budget", str(budget))
+                process = await asyncio.create_subprocess_exec(sys.executable, *words)
+                assert await process.wait() == 0
+                found.append((await page(client), None))
+            answer = await (await client.get(url)).json()  # the first waits for a scan since the change
+            found.append((await page(client), answer))
+        return found
 
-    for (page, body), is_known in zip(visit(tmp_path, act), (True, False, True), strict=True):
-        assert ("budgets and politeness as of" in page) is is_known
-        assert ("is not known before its queues are scanned" in page) is not is_known
-        assert ('"bound":"budgets"' in body, '"as_of":null' in body) == (is_known, not is_known)
+    before, changed, after = visit(tmp_path, act)
+    assert "is not known before its queues are scanned" in changed[0]
+    left = []
+    for text, answer in (before, after):
+        assert f"As of {time.strftime('%H:%M:%S', time.gmtime(answer['as_of']))} UTC." in html.unescape(text)
+        assert "is not known before its queues are scanned" not in text and answer["note"].endswith(" UTC.")
+        left += [row["why"] for row in answer["rows"] if row["bound"] == "budgets"]
+    assert len(left) == 2 and left[0] != left[1]
+
+
+@pytest.mark.usefixtures("many_queues")
+def test_the_overview_waits_for_the_first_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_FORESEEN", PATIENCE)
+    an_hour(tmp_path, make_settings(queue_total_budget=60))
+    status, text = get(tmp_path, "/")
+    assert status == 200
+    assert "is not known before its queues are scanned" not in text and ">budgets<" in text
 
 
 def test_a_new_frontier_has_no_curves(tmp_path: Path) -> None:

@@ -159,20 +159,22 @@ def busiest(job: ConsoleJob, parameters: TimeParameters) -> BusyListing:
 def forecast(job: ConsoleJob, parameters: NoParameters) -> Listing[Forecast]:
     """Return when each bound would end the crawl, at the rates now in force; `note` says it in one sentence.
 
-    Raises ScanPending if the queues were never scanned, and are too many to be read now.
+    Raises ScanPending if there are too many queues to be read now, and no scan since the last change of settings.
     """
     if job.is_folder:
         scanned = job.scanned()
         with job.view() as view:
             found, as_of = job.forecasts(view, scanned)
-        if scanned is None and any(one.bound == QUEUES for one in found):
+        if any(one.bound == QUEUES for one in found):
             raise ScanPending(job.scans.error or f"{job.scans.progress or 0.0:.0%} of the queues are read")
     else:
         now, as_of = time.time(), None
         found = job.look(lambda operator: operator.forecasts(now, over_time.HOUR))
     still = standstill(job.look(lambda operator: operator.head().standing))
     return Listing(
-        rows=over_time.compared(found), as_of=as_of, note=over_time.forecast_sentence(found, standstill=still)
+        rows=over_time.compared(found),
+        as_of=as_of,
+        note=over_time.forecast_sentence(found, standstill=still, as_of=as_of),
     )
 
 

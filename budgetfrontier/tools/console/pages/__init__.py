@@ -51,3 +51,5 @@ class ConsolePage(NamedTuple):
     """The group of the navigation that has it, one of GROUPS."""
     steers: bool = False
     """Whether it is only for those who may change the job."""
+    foresees: bool = False
+    """Whether it has the forecast of a job, so that it waits a while for a scan of the queues that this needs."""

@@ -206,7 +206,7 @@ def foreseen(found: Sequence[Forecast], still: str, as_of: float | None) -> dict
     first, stands = binding(found), still or full_now(found)
     ends = first if first is not None and first.seconds and not stands else None  # else it is not in the future
     return {
-        "forecast": forecast_sentence(found, standstill=still),
+        "forecast": forecast_sentence(found, standstill=still, as_of=as_of),
         "binding": ends,
         "forecasts": compared(found),
         "foreseen_as_of": as_of,

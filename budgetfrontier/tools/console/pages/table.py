@@ -29,7 +29,7 @@ from budgetfrontier.tools.console.pages import (
 )
 
 PAGES = (
-    ConsolePage("", "Overview", "overview.html", overview.build, every=1.0),
+    ConsolePage("", "Overview", "overview.html", overview.build, every=1.0, foresees=True),
     ConsolePage("/queues", "Queues", "queues.html", queues.build, every=5.0),
     ConsolePage(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", queue.build, every=5.0, listed=False),
     ConsolePage("/queue", "Queue", "queue.html", queue.build, every=5.0, listed=False),
