@@ -400,7 +400,7 @@ class QueueHistory(msgspec.Struct, kw_only=True):
     """The duration of a fetch, of any outcome."""
     links: float | None
     """URIs discovered on a SUCCESS."""
-    novel: float | None
+    new: float | None
     """The share of these that were new, so that they were admitted; None also if none was discovered."""
     bytes: float | None
     """The size of the response of a SUCCESS."""

@@ -39,7 +39,7 @@ def crawl_summary(
     Commands that were killed ran for no time of crawling. If there were more runs than are kept, the time of all of
     them is not known, and rates only from a time on of which all runs are kept.
 
-    A body counts as novel at the first appearance of its digest, later as a duplicate. One pass over the log,
+    A body counts as distinct at the first appearance of its digest, later as repeated. One pass over the log,
     in bounded memory.
     """
     last = runs[-1] if runs else None
@@ -80,8 +80,8 @@ def crawl_summary(
 
 
 FETCHED = (
-    "fetches", "failed_attempts", "robots_denials", "bytes", "novel_urls", "novel_bytes", "duplicate_urls",
-    "duplicate_bytes", "not_modified", "noindex", "not_stored", "nofollow", "fetches_per_second", "bytes_per_second",
+    "fetches", "failed_attempts", "robots_denials", "bytes", "distinct_bodies", "distinct_bytes", "repeated_bodies",
+    "repeated_bytes", "not_modified", "noindex", "not_stored", "nofollow", "fetches_per_second", "bytes_per_second",
 )  # fmt: skip
 """The figures that come from the log."""
 
@@ -105,11 +105,11 @@ def _fetched(entries: Iterable[CrawlLogLine]) -> dict[str, Any]:
             said.update(_SAID.intersection(entry.notes.decode("ascii", "replace").split(",")))
         if entry.digest != b"-":
             digests.add((entry.digest[_DIGEST], place, entry.size))
-    novel = [0, 0]
-    duplicate = [0, 0]
+    distinct = [0, 0]
+    repeated = [0, 0]
     before = b""
     for digest, _, length in digests:
-        into = duplicate if digest == before else novel
+        into = repeated if digest == before else distinct
         into[0] += 1
         into[1] += length
         before = digest
@@ -118,10 +118,10 @@ def _fetched(entries: Iterable[CrawlLogLine]) -> dict[str, Any]:
         "failed_attempts": failures,
         "robots_denials": denials,
         "bytes": size,
-        "novel_urls": novel[0],
-        "novel_bytes": novel[1],
-        "duplicate_urls": duplicate[0],
-        "duplicate_bytes": duplicate[1],
+        "distinct_bodies": distinct[0],
+        "distinct_bytes": distinct[1],
+        "repeated_bodies": repeated[0],
+        "repeated_bytes": repeated[1],
         "not_modified": not_modified,
         "noindex": said[NOINDEX],
         "not_stored": said[NOT_STORED],

@@ -89,7 +89,7 @@ def numbers_of(view: View, queue: QueueRecord, now: float) -> QueueNumbers:
     numbers = _numbers(queue, far_years(now).search)
     history, answers = view.history(queue.id), view.answers(queue.id)
     if history is not None:
-        numbers = numbers._replace(pages=history.success, links=history.links, novel=history.novel)
+        numbers = numbers._replace(pages=history.success, links=history.links, new=history.new)
     if answers is not None and queue_answers.is_known(answers):
         numbers = numbers._replace(repeated=queue_answers.repeated(answers))
     return numbers

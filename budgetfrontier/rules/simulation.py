@@ -26,7 +26,7 @@ MOST = 0.99
 FEW = 10
 """The ends of fetches below which little is known of a host: then the mean of all hosts counts as much as they do."""
 RECENT = 64
-"""The pages of a host that its share of new links is the mean of, about: `QueueHistory.novel` forgets older ones."""
+"""The pages of a host that its share of new links is the mean of, about: `QueueHistory.new` forgets older ones."""
 _UNUSUAL = 4.0  # times as long as usual is a rest that is not by chance
 _FIRSTS_DIFFER = 0.04  # the variance of the logarithm of the shares of new links on the first pages of hosts
 _DOWN = 0.5  # the strength of the mean of all hosts, for one that has never answered
@@ -267,9 +267,9 @@ class Means:
         self._size += pages * (seen.bytes or 0.0)
         self._pages += pages
         self._links += pages * (seen.links or 0.0)
-        if pages > RECENT and seen.links and seen.novel and found:
+        if pages > RECENT and seen.links and seen.new and found:
             overall = min(found / (pages * seen.links), 1.0)
-            first = _first(_solve(_recent_to_all(pages), seen.novel / overall) / pages, pages, overall)
+            first = _first(_solve(_recent_to_all(pages), seen.new / overall) / pages, pages, overall)
             self._firsts += first * (pages - RECENT)
             self._first_weight += pages - RECENT
 
@@ -368,7 +368,7 @@ def _tried(seen: QueueHistory, failing: float) -> float:
 
 def leads_on(seen: QueueHistory, waiting: int) -> bool:
     """Return whether the last RECENT pages of a host, about, have led to a new URI each, and URIs wait."""
-    return waiting > 0 and (seen.links or 0.0) * (seen.novel or 0.0) >= _STEADY
+    return waiting > 0 and (seen.links or 0.0) * (seen.new or 0.0) >= _STEADY
 
 
 def is_steady(seen: QueueHistory, waiting: int) -> bool:
@@ -433,7 +433,7 @@ def _toward(mean: float, own: float | None, ends: int) -> float:
 
 def found_by(seen: QueueHistory) -> float | None:
     """Return how many new URIs there were on the pages of a host; None if its history is not of all its pages."""
-    return None if seen.success > RECENT else seen.success * (seen.links or 0.0) * (seen.novel or 0.0)
+    return None if seen.success > RECENT else seen.success * (seen.links or 0.0) * (seen.new or 0.0)
 
 
 def growth(seen: QueueHistory, found: float, first: float) -> Growth | None:
@@ -451,10 +451,10 @@ def growth(seen: QueueHistory, found: float, first: float) -> Growth | None:
     overall = min(found / (pages * links), 1.0)
     fall = _solve(_mean_fall, overall / max(first, overall)) / pages
     variance = (1 / found + _FIRSTS_DIFFER) / _slope(_mean_fall, fall * pages) ** 2 / pages**2
-    if seen.novel is not None and pages > RECENT:
+    if seen.new is not None and pages > RECENT:
         of_recent = _recent_to_all(pages)
-        own = _solve(of_recent, seen.novel / overall) / pages
-        noise = 1 / max(RECENT * links * seen.novel, 1.0) + 1 / found
+        own = _solve(of_recent, seen.new / overall) / pages
+        noise = 1 / max(RECENT * links * seen.new, 1.0) + 1 / found
         weight = (_slope(of_recent, own * pages) * pages) ** 2 / noise
         fall = (fall / variance + own * weight) / (1 / variance + weight)
         variance = 1 / (1 / variance + weight)

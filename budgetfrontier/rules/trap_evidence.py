@@ -32,7 +32,7 @@ class QueueNumbers(NamedTuple):
     """Successes whose details are known, see `rules.queue_history`: the rest is unknown before the first."""
     links: float | None = None
     """URIs discovered on each of the last ones, and the share of them that was new."""
-    novel: float | None = None
+    new: float | None = None
     repeated: float | None = None
     """The share of its last contents that were the same as another one; None if too few are known."""
     is_far: bool = False
@@ -64,8 +64,8 @@ def by_numbers(numbers: QueueNumbers) -> list[Evidence]:
         growth = numbers.queued / numbers.finished
         text = f"holds {growth:,.1f} URIs for each of the {numbers.finished:,} finished"
         found.append(Evidence("growth", 0.2 * min(growth / _GROWTH, 1.0), text))
-    if numbers.pages >= WINDOW and (numbers.links or 0) >= 2 and (numbers.novel or 0) >= 0.8:
-        text = f"{numbers.novel:.0%} of the {numbers.links:.1f} URIs on each of its last pages were new"
+    if numbers.pages >= WINDOW and (numbers.links or 0) >= 2 and (numbers.new or 0) >= 0.8:
+        text = f"{numbers.new:.0%} of the {numbers.links:.1f} URIs on each of its last pages were new"
         found.append(Evidence("new-links", 0.15, text))
     if numbers.average_cost >= 2:
         text = f"URIs cost {numbers.average_cost:.1f} on average: the cost policy takes them for suspicious"
@@ -129,6 +129,6 @@ def interest(numbers: QueueNumbers) -> float:
     if numbers.queued < LEAST:
         return repeated + 0.01 * min(numbers.finished, 100) + _FAR * numbers.is_far
     growth = min(numbers.queued / max(numbers.finished, 1), _GROWTH)
-    novel = 0.5 if numbers.novel is None else numbers.novel
-    growing = (0.2 + novel) * growth * log2(2 + min(numbers.finished, numbers.queued))
+    new = 0.5 if numbers.new is None else numbers.new
+    growing = (0.2 + new) * growth * log2(2 + min(numbers.finished, numbers.queued))
     return repeated + growing + min(numbers.average_cost, 10.0)

@@ -364,7 +364,7 @@ def decode_history(value: bytes) -> QueueHistory:
         disregarded=disregarded,
         seconds=None if isnan(seconds) else seconds,
         links=None if isnan(links) else links,
-        novel=new / links if links > 0 else None,
+        new=new / links if links > 0 else None,
         bytes=None if isnan(size) else size * UNIT,
     )
 

@@ -94,8 +94,8 @@ def test_the_crawl_summary(report: Report) -> None:
     (row,) = report("crawl-summary")
     assert (row["crawl"], row["status"], row["alive"]) == ("test", "FINISHED", False)
     assert row["last_stop"] == "EXIT" and row["duration"] > 0 and row["ended"] > row["began"]
-    assert (row["robots_denials"], row["duplicate_urls"], row["duplicate_bytes"]) == (1, 1, len("the same body"))
-    assert row["bytes"] == row["novel_bytes"] + row["duplicate_bytes"]
+    assert (row["robots_denials"], row["repeated_bodies"], row["repeated_bytes"]) == (1, 1, len("the same body"))
+    assert row["bytes"] == row["distinct_bytes"] + row["repeated_bytes"]
     assert row["fetches"] == sum(line["fetches"] for line in report("responsecodes") if line["code"] > 0)
 
 

@@ -25,7 +25,7 @@ def look(frontier: Frontier, key: str = "a.test") -> QueueHistory | None:
 
 
 def of(success: int = 0, retry: int = 0, failure: int = 0, disregarded: int = 0, **means: Any) -> QueueHistory:
-    unknown: dict[str, Any] = dict.fromkeys(("seconds", "links", "novel", "bytes"))
+    unknown: dict[str, Any] = dict.fromkeys(("seconds", "links", "new", "bytes"))
     return QueueHistory(success=success, retry=retry, failure=failure, disregarded=disregarded, **unknown | means)
 
 
@@ -65,7 +65,7 @@ def test_each_outcome_counts_and_details_become_means(by_batch: bool) -> None:
         assert found is not None
         assert (found.success, found.retry, found.failure, found.disregarded) == (5, 1, 2, 1)
         assert found.seconds == pytest.approx(2.0)  # the third attempt: 1 + 3 / 3
-        assert found.links == pytest.approx(6 / 5, rel=1e-3) and found.novel == pytest.approx(4 / 6, rel=2e-3)
+        assert found.links == pytest.approx(6 / 5, rel=1e-3) and found.new == pytest.approx(4 / 6, rel=2e-3)
         assert found.bytes == pytest.approx(4096 / 5, rel=1e-3)
         frontier.check()
 
@@ -180,7 +180,7 @@ def test_uris_that_pages_add_to_their_own_queue_are_counted() -> None:
         frontier.finish(page, discovered=["http://a.test/new", "http://b.test/", page.uri.url, again])
         found = answers(frontier)
         assert found is not None and found.added == 1
-        assert look(frontier) == of(1, links=3.0, novel=pytest.approx(2 / 3, rel=1e-3), bytes=0.0)
+        assert look(frontier) == of(1, links=3.0, new=pytest.approx(2 / 3, rel=1e-3), bytes=0.0)
 
 
 def test_contents_of_revisits_are_not_repeated() -> None:
@@ -214,7 +214,7 @@ def test_links_that_were_scheduled_one_by_one_are_counted_with_the_end() -> None
         frontier.finish(page, status=200)
         frontier.internals.note_links(page := one(frontier), 1, new=1, own=1)
         frontier.finish_many([Finish(page, status=200)])
-        assert look(frontier) == of(success=2, links=3.0, novel=2 / 3, bytes=0.0)
+        assert look(frontier) == of(success=2, links=3.0, new=2 / 3, bytes=0.0)
         frontier.internals.note_links(page := one(frontier), 7, new=7, own=7)
         frontier.finish(page, status=200, discovered=["http://b.test/"])
         found = look(frontier)

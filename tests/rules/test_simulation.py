@@ -35,7 +35,7 @@ def history(
     success: int = 0, *, retry: int = 0, failure: int = 0, disregarded: int = 0, **means: float
 ) -> QueueHistory:
     """Return a history of a host."""
-    names = ("seconds", "links", "novel", "bytes")
+    names = ("seconds", "links", "new", "bytes")
     known = {name: means.get(name, 1.0 if success else None) for name in names}
     return QueueHistory(success=success, retry=retry, failure=failure, disregarded=disregarded, **known)
 
@@ -52,14 +52,14 @@ def means_of(*seen: tuple[QueueHistory, int], retries: Retries = NO_RETRIES) -> 
 
 def linked_at_random(pages: int, links: int, fetched: int, seed: int = 1) -> tuple[QueueHistory, int, float]:
     """Crawl a host whose pages link to each other at random; return its history, what was found, and the share now."""
-    random, known, novel = Random(seed), {0}, None
+    random, known, new = Random(seed), {0}, None
     for fetch in range(1, fetched + 1):
         drawn = {random.randrange(pages) for _ in range(links)}
         share = len(drawn - known) / links
         known |= drawn
-        novel = share if novel is None else novel + (share - novel) / min(fetch, RECENT)
-    assert novel is not None
-    return history(fetched, links=float(links), novel=novel), len(known), 1 - len(known) / pages
+        new = share if new is None else new + (share - new) / min(fetch, RECENT)
+    assert new is not None
+    return history(fetched, links=float(links), new=new), len(known), 1 - len(known) / pages
 
 
 @pytest.mark.parametrize("fetched", [20, 60, 100, 300, 600])
@@ -73,7 +73,7 @@ def test_the_share_of_new_links_is_found_where_pages_link_at_random(fetched: int
 
 
 def test_a_share_that_has_not_fallen_does_not_fall() -> None:
-    endless = history(1000, links=10.0, novel=0.2)
+    endless = history(1000, links=10.0, new=0.2)
     grows = growth(endless, 2000, 1.0)
     assert grows is not None
     assert grows.fall * 1000 < 0.3
@@ -82,14 +82,14 @@ def test_a_share_that_has_not_fallen_does_not_fall() -> None:
 
 @pytest.mark.parametrize("ahead", [1, 2, 5, 12, 80])
 def test_a_host_that_supplies_its_queue_evenly_goes_on_so_whatever_others_do(ahead: int) -> None:
-    trap = history(400, links=float(ahead), novel=1 / ahead)
-    means = means_of((trap, 400), *((history(100, failure=5, links=1.0, novel=0.2), 60) for _ in range(20)))
+    trap = history(400, links=float(ahead), new=1 / ahead)
+    means = means_of((trap, 400), *((history(100, failure=5, links=1.0, new=0.2), 60) for _ in range(20)))
     assert is_steady(trap, ahead)
     drawn = behaviour(trap, 400, means, ahead)
     assert drawn.links * drawn.new == pytest.approx(1.0)
     assert (drawn.success, drawn.failure, drawn.fall, drawn.endless) == (1.0, 0.0, 0.0, True)
     assert drawn.least == drawn.new
-    lossy = history(400, failure=100, links=3.0, novel=0.42)
+    lossy = history(400, failure=100, links=3.0, new=0.42)
     drawn = behaviour(lossy, 500, means, 4)
     assert drawn.success * drawn.links * drawn.new == pytest.approx(1.0)  # as many as leave its queue
 
@@ -97,11 +97,11 @@ def test_a_host_that_supplies_its_queue_evenly_goes_on_so_whatever_others_do(ahe
 @pytest.mark.parametrize(
     ("seen", "waiting"),
     [
-        (history(400, links=9.0, novel=0.09), 3),  # at the end of a site
-        (history(400, links=2.0, novel=0.5), 0),  # it has run dry
-        (history(400, links=2.0, novel=0.5), 101),  # much waits: it need not go on
-        (history(100, links=2.0, novel=0.5), 2),  # a site of a hundred pages looks so at its end
-        (history(400, links=0.0, novel=0.0), 2),
+        (history(400, links=9.0, new=0.09), 3),  # at the end of a site
+        (history(400, links=2.0, new=0.5), 0),  # it has run dry
+        (history(400, links=2.0, new=0.5), 101),  # much waits: it need not go on
+        (history(100, links=2.0, new=0.5), 2),  # a site of a hundred pages looks so at its end
+        (history(400, links=0.0, new=0.0), 2),
         (history(), 2),
     ],
 )
@@ -118,14 +118,14 @@ def test_a_site_is_never_steady_whatever_its_size_and_how_much_of_it_is_left(lin
 
 
 def test_a_host_is_endless_if_as_many_pages_again_would_still_lead_on() -> None:
-    endless, ending = history(1000, links=10.0, novel=0.2), history(1000, links=10.0, novel=0.02)
+    endless, ending = history(1000, links=10.0, new=0.2), history(1000, links=10.0, new=0.02)
     assert behaviour(endless, 2000, means_of((endless, 2000))).endless
     assert not behaviour(ending, 2000, means_of((ending, 2000))).endless
     assert not means_of((endless, 2000)).mean().endless
 
 
 def test_a_host_without_anything_new_any_more_has_no_growth() -> None:
-    done = history(1000, links=10.0, novel=0.0)
+    done = history(1000, links=10.0, new=0.0)
     drawn = behaviour(done, 500, means_of((done, 500)))
     assert drawn.new == pytest.approx(0.0, abs=1e-3)
 
@@ -207,7 +207,7 @@ def test_a_crawl_delay_is_seen_in_a_rest_that_is_unusual() -> None:
 
 @pytest.mark.parametrize(("pages", "waiting"), [(10, 7), (50, 11), (100, 12), (300, 75)])
 def test_a_suspected_trap_goes_on_after_few_pages_and_never_dries_up(pages: int, waiting: int) -> None:
-    calendar, site = history(pages, links=2.0, novel=0.5 + waiting / pages / 3), history(100, links=1.0, novel=0.2)
+    calendar, site = history(pages, links=2.0, new=0.5 + waiting / pages / 3), history(100, links=1.0, new=0.2)
     means = means_of((calendar, pages + waiting), *((site, 60) for _ in range(20)))
     trap = behaviour(calendar, pages + waiting, means, waiting, suspect=True)
     assert trap.endless and not trap.few and trap.links * trap.least == pytest.approx(1.0)
@@ -216,7 +216,7 @@ def test_a_suspected_trap_goes_on_after_few_pages_and_never_dries_up(pages: int,
     assert other.least == 0.0 and other.few if pages < 128 else other == trap
 
 
-@pytest.mark.parametrize(("seen", "waiting"), [(history(300, links=2.0, novel=0.4), 13), (history(9, links=2.0), 4)])
+@pytest.mark.parametrize(("seen", "waiting"), [(history(300, links=2.0, new=0.4), 13), (history(9, links=2.0), 4)])
 def test_a_suspect_that_does_not_lead_on_or_is_hardly_known_is_none(seen: QueueHistory, waiting: int) -> None:
     assert behaviour(seen, 300, means_of((seen, 300)), waiting, suspect=True).least == 0.0
 
@@ -246,10 +246,10 @@ def test_no_number_is_out_of_range() -> None:
             retry=random.choice([0, 1, 100]),
             failure=random.choice([0, 3]),
             disregarded=random.choice([0, 7]),
-            **({"links": random.choice([0.0, 0.1, 50.0]), "novel": random.random(), "seconds": 0.0} if success else {}),
+            **({"links": random.choice([0.0, 0.1, 50.0]), "new": random.random(), "seconds": 0.0} if success else {}),
         )
         found = random.choice([0, 1, 100, 10**6])
-        means = means_of((seen, found), (history(20, links=3.0, novel=0.5), 40), retries=Retries.of(3, 5, 0, 1))
+        means = means_of((seen, found), (history(20, links=3.0, new=0.5), 40), retries=Retries.of(3, 5, 0, 1))
         drawn = behaviour(seen, found, means)
         assert 0 <= drawn.success + drawn.retry + drawn.failure <= 1 + 1e-9
         assert min(drawn.success, drawn.retry, drawn.failure, drawn.links, drawn.fall) >= 0

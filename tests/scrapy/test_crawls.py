@@ -147,8 +147,8 @@ def test_the_links_of_a_page_are_counted_with_its_end(tmp_path: Path) -> None:
         frontier.check()
         history, answers = counted(frontier, f"a.test:{port}")
         assert history.success == 6, "the redirect and its target, too"
-        assert history.links is not None and history.novel is not None
-        assert (round(6 * history.links), round(6 * history.links * history.novel)) == (5, 4)
+        assert history.links is not None and history.new is not None
+        assert (round(6 * history.links), round(6 * history.links * history.new)) == (5, 4)
         assert answers.added == 3 and answers.classes[:2] == [5, 1]
 
 

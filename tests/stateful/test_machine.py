@@ -1024,7 +1024,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 continue
             seconds, links, new, size = mine.history.means
             counts = found.success, found.retry, found.failure, found.disregarded
-            told = (*counts, found.seconds, found.links, found.novel, found.bytes)
+            told = (*counts, found.seconds, found.links, found.new, found.bytes)
             means = (seconds, links, new / links if links else math.nan, size * 1024)
             answers = view.answers(queue.id) or QueueAnswers()
             marked = {xxh3_64_intdigest(digest) % 64 for digest in mine.answers.contents}

@@ -37,7 +37,7 @@ def test_what_only_a_crawl_knows_is_said_to_be_unknown(stopped: Path, cli: Cli) 
     assert (hosts["capped.test"]["remaining"], hosts["capped.test"]["state"]) == (3, "RETIRED")
     assert hosts["dead.test"]["errors"] == 1 and hosts["dead.test"]["fetches"] is None
     (summary,) = rows_of(cli, stopped, "crawl-summary")[0]
-    assert (summary["dead"], summary["fetches"], summary["novel_bytes"]) == (1, None, None)
+    assert (summary["dead"], summary["fetches"], summary["distinct_bytes"]) == (1, None, None)
     assert summary["runs"] == 1 and summary["last_stop"] == "EXIT"
 
 
@@ -48,7 +48,7 @@ def test_the_summary_has_what_was_told_with_the_ends_of_fetches(tmp_path: Path, 
         f.finish(a, Outcome.SUCCESS, size=36_000)
         f.finish(b, Outcome.DISREGARDED, reason="robots")
     (row,), unknown = rows_of(cli, tmp_path, "crawl-summary")
-    assert (row["bytes"], row["robots_denials"], row["novel_bytes"], row["fetches"]) == (36_000, 1, None, None)
+    assert (row["bytes"], row["robots_denials"], row["distinct_bytes"], row["fetches"]) == (36_000, 1, None, None)
     assert row["bytes_per_second"] > 0
     assert f"there is no {tmp_path / 'logs' / 'crawl.log'}; `budgetfrontier crawl` writes one" in unknown
 
@@ -160,7 +160,7 @@ def test_a_log_that_begins_after_the_first_attempts_does_not_tell_all(tmp_path: 
     log.write_text("".join(second))
     (summary,), unknown = rows_of(cli, tmp_path, "crawl-summary")
     assert f"begins at {second[0].split()[0]}, and attempts were made before that" in unknown
-    assert (summary["fetches"], summary["novel_urls"], summary["fetches_per_second"]) == (None, None, None)
+    assert (summary["fetches"], summary["distinct_bodies"], summary["fetches_per_second"]) == (None, None, None)
     assert (summary["bytes"], summary["bytes_per_second"]) == (200, pytest.approx(200 / 1200, abs=0.001))
     hosts, unknown = rows_of(cli, tmp_path, "hosts")
     assert len(hosts) == 20 and {row["fetches"] for row in hosts} == {None} and "begins at" in unknown
