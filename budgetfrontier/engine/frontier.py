@@ -363,21 +363,35 @@ class Frontier:
         Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. For a lease that has
         landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
-        ending = None
-        if (
-            outcome is not _SUCCESS
-            or (discovered is not _NO_URIS and (discovered or discovered.__class__ is not list))
-            or fetch_seconds is not None
+        details = (
+            fetch_seconds is not None
             or crawl_delay is not None
-            or reason != ""
-            or delay is not None
-            or retire_queue is not False
             or size != 0
             or status != 0
             or novel is not None
-            or address != ""
             or digest != b""
-        ):
+        )
+        others = (
+            outcome is not _SUCCESS
+            or (discovered is not _NO_URIS and (discovered or discovered.__class__ is not list))
+            or reason != ""
+            or delay is not None
+            or retire_queue is not False
+            or address != ""
+        )
+        if self._guard.owner == ANSWERING and not others:
+            given = (fetch_seconds, crawl_delay, size, status, novel, digest) if details else None
+            try:
+                answered = self._answers.finish(lease, self._plain, given)
+            except BaseException as e:
+                self._guard.owner = BROKEN
+                self._guard.abort(e)
+            if answered:
+                if answered == DUE:
+                    self._guard.leave(0)
+                return
+        ending = None
+        if details or others:
             self._guard.enter()
             ending = self._batch_finisher.checked(
                 Finish(
@@ -401,16 +415,6 @@ class Frontier:
     def _end(self, lease: Lease, ending: Finish | None) -> None:
         """End a lease, as a success if no ending is given. Raises LeaseExpired."""
         guard, leases, counters = self._guard, self._tables.leases, self._counters
-        if guard.owner == ANSWERING and ending is None:
-            try:
-                answered = self._answers.finish(lease, self._plain)
-            except BaseException as e:
-                guard.owner = BROKEN
-                guard.abort(e)
-            if answered:
-                if answered == DUE:
-                    guard.leave(0)
-                return
         if get_ident() != guard.owner:
             guard.reenter()
         now = guard.read_clock() + guard.skew  # copies `Guard.now`
@@ -446,7 +450,7 @@ class Frontier:
             or (ending is not None and (env.due or len(dirty) >= env.most_queues or queues.overfull))  # by its results
         ):
             guard.leave(0)
-        elif ending is None:
+        elif ending is None or (ending.outcome is _SUCCESS and not ending.discovered):
             guard.answer()
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:

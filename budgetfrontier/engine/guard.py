@@ -114,7 +114,6 @@ class Guard:
         self.on_tick = self.on_underway = self.on_abort = self.on_close = _nothing
         """What `Delivery` does once every commit interval, before a lease while a command is in progress, when an error
         drops what was not committed, and at the end."""
-        self._plain = parts.kernel.turns.plain
         self.commits = CommitSchedule(parts.kernel.tables)
         self.of_end = self.commits, self.tables.env, self.tables.queues, self.tables.queues.dirty, hooks.waiting
         """What `leave` looks at. The most frequent calls look at it themselves, and call `leave` if there is anything
@@ -140,7 +139,8 @@ class Guard:
         """
         if self.owner not in (GATHERING, ANSWERING) or get_ident() != self.thread:
             self.refuse()
-        if self._plain is not None and self._plain.kernel.is_busy():
+        plain = self.kernel.turns.plain
+        if plain is not None and plain.kernel.is_busy():
             raise FrontierBusy
         try:
             self._take_back()
@@ -158,7 +158,8 @@ class Guard:
             self._settle_answers()
 
     def _settle_answers(self) -> None:
-        answers = None if self._plain is None else self._plain.settle()
+        plain = self.kernel.turns.plain
+        answers = None if plain is None else plain.settle()
         if answers is not None:
             self.latest, operations = answers
             self.commits.changes += operations
@@ -169,7 +170,7 @@ class Guard:
         Until another one is called, or something is due.
         """
         kernel, tables, counters, commits = self.kernel, self.tables, self.kernel.counters, self.commits
-        plain = self._plain
+        plain = kernel.turns.plain
         if (
             plain is None
             or not (tables.leases_plainly and tables.ends_plainly)
@@ -186,7 +187,7 @@ class Guard:
         until = min(tables.leases.next_expiry, rotation.next_wake, tables.future.next_due)
         clocks = self.read_clock, monotonic, self.skew, self.latest, self.horizon
         ends = until, commits.next_tick, commits.most - commits.changes, tables.env.most_queues
-        settings = in_force.frontier.lease_ttl, in_force.same_rest, tables.longest_delay
+        settings = in_force.frontier.lease_ttl, tables.longest_delay
         self.owner = ANSWERING
         plain.begin((clocks, ends, counters.queued, *settings))
 

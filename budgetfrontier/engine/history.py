@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from budgetfrontier.core.model import CrawlUri, Directive, Finish, Lease, QueueAnswers
+from budgetfrontier.core.model import CrawlUri, Directive, Finish, Lease
 from budgetfrontier.core.vocabulary import ANSWERS
+from budgetfrontier.engine.ended_attempts import EndedAttempts
+from budgetfrontier.engine.native import kernel
 from budgetfrontier.rules import queue_answers
 from budgetfrontier.rules.queue_answers import REDIRECTION, UNKNOWN, answer_class, kind_of
-from budgetfrontier.rules.queue_history import DISREGARDED, KINDS, LANDED, NEW, SUCCESS, count
+from budgetfrontier.rules.queue_history import DISREGARDED, KINDS, LANDED, SUCCESS
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import encode
@@ -22,26 +26,21 @@ MOST_ENDED = 1 << 14
 _HIGHEST = int(Directive.HIGHEST)
 
 
-EndedAttempt = tuple[int, int, float | None, int, int, int, int, int, str, int | None]
-"""An attempt that has ended with details, or a download that has landed: the id of its queue, its kind, and seconds;
-links, those of them that were admitted, and to its own queue; size; class of its answer, kind of error, and digest. A
-class of its own would cost each a thousand instructions."""
-
-
 class History:
     """Counts the attempts of queues. Those since the last commit are counted with it, each queue's rows read once."""
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env
         self._counters = counters
-        self._ended: list[EndedAttempt] = []
-        self._linked: dict[int, tuple[int, int, int]] = {}  # by the id of the lease
+        self.attempts: EndedAttempts = EndedAttempts() if kernel is None else kernel.EndedAttempts()
+        self.links: dict[int, tuple[int, int, int]] = {}
+        """The links of pages that were scheduled before the leases of these pages end, by the ids of those."""
 
     def linked(self, lease_id: int, links: int, new: int, own: int) -> None:
         """Note the links of a page that were scheduled before its lease ends, for the end of the lease to count."""
-        if len(self._linked) >= MOST_ENDED:
-            self._linked.clear()  # of leases that ended without details, or never
-        self._linked[lease_id] = links, new, own
+        if len(self.links) >= MOST_ENDED:
+            self.links.clear()  # of leases that ended without details, or never
+        self.links[lease_id] = links, new, own
 
     def ended(self, lease: Lease, ending: Finish, new: int = 0, own: int = 0) -> None:
         """Note an attempt that ended with details."""
@@ -51,8 +50,8 @@ class History:
             return  # robots.txt files are no pages; that they fail says that their host does
         if ending.discovered:
             links, new, own = _without_revisits(lease.uri, ending.discovered, new, own)
-        elif self._linked:
-            links, new, own = self._linked.pop(lease.id, (0, 0, 0))
+        elif self.links:
+            links, new, own = self.links.pop(lease.id, (0, 0, 0))
         if kind == DISREGARDED:
             answer = UNKNOWN
         else:
@@ -63,58 +62,44 @@ class History:
             if ending.digest and kind == SUCCESS and status < REDIRECTION and not lease.uri.force:
                 digest = xxh3_64_intdigest(ending.digest)
         seconds = None if lease.landed else ending.fetch_seconds
-        self._ended.append((lease.queue_id, kind, seconds, links, new, own, ending.size, answer, error, digest))
-        if len(self._ended) >= MOST_ENDED:
+        self.attempts.append((lease.queue_id, kind, seconds, links, new, own, ending.size, answer, error, digest))
+        if len(self.attempts) >= MOST_ENDED:
+            self.flush()
+
+    def noted(self, answers: Sequence[int]) -> None:
+        """Add up answers by class, of attempts that the kernel has noted; count all attempts if they are too many."""
+        if any(answers):
+            for total, number in zip(ANSWERS, answers, strict=True):
+                setattr(self._counters, total, getattr(self._counters, total) + number)
+        if len(self.attempts) >= MOST_ENDED:
             self.flush()
 
     def landed(self, lease: Lease, fetch_seconds: float) -> None:
         """Note the duration of a download whose lease has landed."""
-        self._ended.append((lease.queue_id, LANDED, fetch_seconds, 0, 0, 0, 0, UNKNOWN, "", None))
+        self.attempts.append((lease.queue_id, LANDED, fetch_seconds, 0, 0, 0, 0, UNKNOWN, "", None))
 
     def flush(self) -> None:
         """Count the attempts, and write the rows."""
-        if not self._ended:
-            return
-        histories: dict[int, list[Any]] = {}
-        answers: dict[int, QueueAnswers] = {}
-        for queue, kind, seconds, links, new, own, size, answer, error, digest in self._ended:
-            history = histories.get(queue)
-            if history is None:
-                history = histories[queue] = self._history(queue)
-            count(history, kind, seconds, links, new, size)
-            if answer == UNKNOWN and not own and digest is None:
-                continue
-            row = answers.get(queue)
-            if row is None:
-                row = answers[queue] = self._answers(queue)
-            if answer != UNKNOWN:
-                row.classes[answer] += 1
-            if error:
-                queue_answers.add(row, error)
-            if digest is not None:
-                queue_answers.mark(row, digest)
-            row.added += own
-        self._ended.clear()
-        self._put(keys.HISTORY, {queue: keys.history.pack(*row) for queue, row in histories.items()})
-        self._put(keys.ANSWERS, {queue: encode(row) for queue, row in answers.items()})
+        if len(self.attempts):
+            histories, answers = self.attempts.counted(self._history, partial(self._get, keys.ANSWERS), _usual)
+            self._env.txn.cursor(self._env.db[keys.HISTORY]).putmulti(histories)
+            self._env.txn.cursor(self._env.db[keys.ANSWERS]).putmulti(answers)
 
-    def _put(self, table: str, rows: dict[int, bytes]) -> None:
-        sorted_ = [(keys.u32.pack(queue), rows[queue]) for queue in sorted(rows)]
-        self._env.txn.cursor(self._env.db[table]).putmulti(sorted_)
+    def _history(self, key: bytes) -> bytes | None:
+        value = self._get(keys.HISTORY, key)
+        if value is not None and len(value) != keys.history.size:
+            keys.history.unpack(value)  # raises Damage
+        return value
 
-    def _get(self, table: str, queue: int) -> bytes | None:
-        return self._env.txn.get(keys.u32.pack(queue), db=self._env.db[table])
+    def _get(self, table: str, key: bytes) -> bytes | None:
+        return self._env.txn.get(key, db=self._env.db[table])
 
-    def _history(self, queue: int) -> list[Any]:
-        value = self._get(keys.HISTORY, queue)
-        return list(NEW if value is None else keys.history.unpack(value))
 
-    def _answers(self, queue: int) -> QueueAnswers:
-        value = self._get(keys.ANSWERS, queue)
-        row = QueueAnswers() if value is None else decode_answers(value)
-        if why := queue_answers.objection(row):
-            raise Damage(f"the answers of queue {queue}: {why}")
-        return row
+def _usual(key: bytes, value: bytes) -> bytes:
+    row = decode_answers(value)
+    if why := queue_answers.objection(row):
+        raise Damage(f"the answers of queue {keys.u32.unpack(key)[0]}: {why}")
+    return encode(row)
 
 
 def _without_revisits(page: CrawlUri, found: Any, new: int, own: int) -> tuple[int, int, int]:

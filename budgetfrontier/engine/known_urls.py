@@ -254,7 +254,7 @@ class KnownUrls:
             return
         out = self._tables.leases.out
         try:
-            self._batch_finisher.end_successes([lease for lease, _, _ in ended.values()], None, [], now)
+            self._batch_finisher.end_successes([lease for lease, _, _ in ended.values()], [], now)
         finally:
             for lease, fingerprint, row in ended.values():
                 if lease.id not in out:

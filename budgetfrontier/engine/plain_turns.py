@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from budgetfrontier.core.model import CrawlUri, Finish, Lease, QueueRecord, QueueState
+from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome, QueueRecord, QueueState
+from budgetfrontier.engine import history
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, SCHEME_OF
@@ -44,10 +45,15 @@ class PlainTurns:
             "ring": tables.rotation.ring,
             "charged": tables.busiest.charged,
             "counters": tables.counters,
+            "attempts": tables.history.attempts,
+            "links": tables.history.links,
             "lease": Lease,
             "uri": CrawlUri,
+            "finish": Finish,
+            "success": Outcome.SUCCESS,
         }
-        self.kernel: Any = kernel.Turns(parts, schemes=SCHEME_OF, normal=PLAIN_KIND, costs=len(LOW_COSTS))
+        plain = {"schemes": SCHEME_OF, "normal": PLAIN_KIND, "costs": len(LOW_COSTS)}
+        self.kernel: Any = kernel.Turns(parts, **plain, most_ended=history.MOST_ENDED)
 
     @property
     def best_waiting(self) -> int:
@@ -70,12 +76,9 @@ class PlainTurns:
         These are the fields of its `Calls`, in order.
         """
         tables, base = self._tables, self._tables.in_force.base
-        limits = (
-            base.per_queue_concurrency,
-            base.reached,
-            tables.counters.settings_revision,
-            tables.rotation.best_waiting,
-        )
+        politeness = base.min_delay, base.delay_factor, base.max_delay, base.respect_crawl_delay_up_to
+        of_tables = tables.counters.settings_revision, tables.rotation.best_waiting
+        limits = base.per_queue_concurrency, base.reached, *of_tables, politeness
         self.kernel.begin(limits, tables.counters.ring_back, tables.leases.next_id, of_calls)
 
     def settle(self) -> tuple[float, int] | None:
@@ -87,8 +90,8 @@ class PlainTurns:
         if settled is None:
             return None
         of_calls: tuple[float, int] | None
-        *totals, first_wake, first_expiry, ring_back, next_id, calls, of_calls = settled
-        in_process, snoozed, succeeded, queued, spent, size = totals
+        changes, answers, first_wake, first_expiry, ring_back, next_id, calls, of_calls = settled
+        in_process, snoozed, succeeded, queued, spent, size = changes
         counters, leases, rotation = self._tables.counters, self._tables.leases, self._tables.rotation
         counters.in_process += in_process
         counters.snoozed += snoozed
@@ -96,6 +99,7 @@ class PlainTurns:
         counters.queued += queued
         counters.expenditure += spent
         counters.bytes += size
+        self._tables.history.noted(answers)
         counters.ring_back = ring_back
         leases.next_id = next_id
         if first_wake < rotation.next_wake:
@@ -115,28 +119,12 @@ class PlainTurns:
         self.settle()
         return used_up
 
-    def end(
-        self, leases: list[Lease], timed: Sequence[Finish] | None, start: int, late: list[Lease], now: float
-    ) -> int:
-        """End leases from one on, all as successes; return the place of the first that needs more.
+    def end(self, items: Sequence[Lease | Finish], start: int, late: list[Lease], now: float) -> int:
+        """End leases, or as each Finish says, from one on; return the place of the first that needs more.
 
-        `timed` has how each ended, with no details that change where it goes. Leases that have ended before are added
-        to `late`. O(1) for each.
+        Leases that have ended before are added to `late`. O(1) for each.
         """
-        tables, in_force = self._tables, self._tables.in_force
-        rest, each = in_force.same_rest or 0, None
-        mine: dict[int, Lease | None] = {}
-        if timed is not None:
-            base, left = in_force.base, timed[start:]
-            mine = {item.lease.id: tables.leases.out.get(item.lease.id) for item in left}
-            rests = [in_force.rest(item.lease.uri, base, item.fetch_seconds, item.crawl_delay) for item in left]
-            each = [(now + rest if rest > 0 else 0, item.size) for rest, item in zip(rests, left, strict=True)]
         self.begin()
-        place: int = self.kernel.end(
-            leases, start, late, now, now + rest if rest > 0 else 0, each, now + tables.longest_delay, self
-        )
+        place: int = self.kernel.end(items, start, late, now, now + self._tables.longest_delay, self)
         self.settle()
-        for item in () if timed is None else timed[start:place]:
-            if (lease := mine.pop(item.lease.id, None)) is not None:
-                tables.history.ended(lease, item)
         return place

@@ -144,6 +144,7 @@ def finish(finisher: Finisher, lease: Lease, ending: Finish | None, now: float) 
     delay = finisher._heed(queue, lease, ending, settings, rest, now)
     before = queue.enqueued
     finisher._admitter.admit(read, tally, now, lease.uri)
+    tables.counters.found += tally.added
     if says:
         tables.history.ended(lease, ending, tally.added, queue.enqueued - before)
     turns.settings.refresh(queue)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Outcome
 from budgetfrontier.core.model import QueueAnswers, QueueHistory
 from budgetfrontier.core.vocabulary import ANSWERS
-from budgetfrontier.engine import history
+from budgetfrontier.engine import history, native
+from budgetfrontier.engine.ended_attempts import Attempt, EndedAttempts
 from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.rules import queue_answers
+from budgetfrontier.rules import queue_answers, queue_history
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
+from budgetfrontier.storage.records import decode_answers
 from tests.support import START, kernel, memory, on_disk, one, pages
 
 
@@ -99,7 +104,7 @@ def test_histories_stay_over_openings_and_memory_is_bounded(tmp_path: Path, monk
         frontier.schedule_many(pages("a", 8))
         for _ in range(7):
             frontier.finish(one(frontier), size=1024)
-            assert len(kernel(frontier).tables.history._ended) < 3
+            assert len(kernel(frontier).tables.history.attempts) < 3
     with on_disk(tmp_path) as frontier:
         frontier.finish(one(frontier), size=1024)
         assert look(frontier) == of(8, links=0.0, bytes=1024.0)
@@ -222,3 +227,62 @@ def test_links_that_were_scheduled_one_by_one_are_counted_with_the_end() -> None
         with pytest.raises(ValueError, match="of 1 links, 2 cannot be new"):
             frontier.internals.note_links(one(frontier), 1, new=2, own=0)
         frontier.check()
+
+
+# -- the kernel counts as Python does
+
+_ATTEMPTS = st.lists(
+    st.tuples(
+        st.integers(1, 3),
+        st.sampled_from(range(5)),
+        st.none() | st.floats(0, 1e6) | st.floats(0, 1e-4) | st.sampled_from([0.0, 1e300, 65504.0, 65520.0]),
+        st.integers(0, 3000),
+        st.integers(0, 40),
+        st.integers(0, 5),
+        st.integers(0, 1 << 40),
+        st.integers(-1, 4),
+        st.sampled_from(["", "", *(f"status {number}" for number in range(15))]),
+        st.none() | st.integers(0, (1 << 64) - 1),
+    ),
+    max_size=150,
+)
+
+
+@pytest.mark.skipif(native.kernel is None, reason=native.described())
+@given(st.lists(_ATTEMPTS, max_size=4), st.integers(0, 70_000))
+def test_the_kernel_counts_attempts_as_python_does(commits: list[list[Attempt]], before: int) -> None:
+    assert native.kernel is not None
+    both: tuple[Any, Any] = EndedAttempts(), native.kernel.EndedAttempts()
+    full = {keys.u32.pack(3): keys.history.pack(min(before, 65_535), 7, 65_535, 0, 0.1, 3.0, 1.0, 20.0)}
+    tables = [({**full}, dict[bytes, bytes]()) for _ in both]
+    for attempts in commits:
+        rows = []
+        for ended, (histories, answers) in zip(both, tables, strict=True):
+            for attempt in attempts:
+                ended.append(attempt)
+            assert len(ended) == len(attempts)
+            rows.append(ended.counted(histories.get, answers.get, history._usual))
+            histories |= dict(rows[-1][0])
+            answers |= dict(rows[-1][1])
+            assert len(ended) == 0
+        assert rows[0] == rows[1]
+
+
+@pytest.mark.skipif(native.kernel is None, reason=native.described())
+@given(st.floats(0, 65504.0) | st.integers(0, 1 << 25).map(lambda number: number / (1 << 25)))
+def test_the_kernel_rounds_means_as_struct_does(seconds: float) -> None:
+    assert native.kernel is not None
+    ended = native.kernel.EndedAttempts()
+    ended.append((1, queue_history.RETRY, seconds, 0, 0, 0, 0, -1, "", None))
+    ((_, row),), _ = ended.counted({}.get, {}.get, history._usual)
+    assert row == keys.history.pack(0, 1, 0, 0, seconds, math.nan, math.nan, math.nan)
+
+
+@pytest.mark.skipif(native.kernel is None, reason=native.described())
+def test_the_kernel_takes_answers_that_are_written_in_another_way() -> None:
+    assert native.kernel is not None
+    row = bytes([0x96, 0x95, 0, 0, 0, 0, 0, 0x80, 0, 0xCC, 1, 1, 0xC0])  # one digest, in two bytes
+    ended = native.kernel.EndedAttempts()
+    ended.append((1, queue_history.SUCCESS, None, 0, 0, 0, 0, 0, "", None))
+    _, ((_, found),) = ended.counted({}.get, lambda _: row, history._usual)
+    assert decode_answers(found) == QueueAnswers(classes=[1, 0, 0, 0, 0], digests=1, bitmap=1)

@@ -62,7 +62,7 @@ class Kernel:
     def settle(self) -> Any:
         settled = self._kernel.settle()
         if settled is not None:
-            self.ended += settled[2]
+            self.ended += settled[0][2]
         return settled
 
 

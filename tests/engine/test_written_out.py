@@ -135,6 +135,7 @@ def a_finish(draw: random.Random, lease: Lease, number: int) -> Lease | Finish:
             status=draw.choice((0, 200, 200, 429)),
             size=draw.choice((0, 0, 70)),
             novel=draw.choice((None, True, False)),
+            digest=draw.choice((b"", b"a", b"b", draw.randbytes(20))),
         )
     links: list[str | CrawlUri] = [
         f"https://{draw.choice('abcdx')}.test/new{draw.randrange(number * 3 + 1)}"

@@ -25,19 +25,18 @@ pub struct Calls {
     most_dirty: usize,
     /// URIs in queues, when the calls began.
     pub queued: i64,
-    /// The settings for the seconds of a lease, the rest of a queue after a fetch, and the longest rest there is.
+    /// The settings for the seconds of a lease, and the longest rest of a queue.
     pub ttl: f64,
-    pub rest: f64,
     pub longest_delay: f64,
 }
 
 type Clocks = (Py<PyAny>, Py<PyAny>, f64, f64, f64);
 type Ends = (f64, f64, usize, usize);
-pub type Given = (Clocks, Ends, i64, f64, f64, f64);
+pub type Given = (Clocks, Ends, i64, f64, f64);
 
 impl Calls {
     /// Take the fields in their order: clocks, what ends the calls, URIs in queues, and settings.
-    pub fn new((clocks, ends, queued, ttl, rest, longest_delay): Given) -> Self {
+    pub fn new((clocks, ends, queued, ttl, longest_delay): Given) -> Self {
         let (clock, monotonic, skew, latest, horizon) = clocks;
         let (until, next_tick, most, most_dirty) = ends;
         let (thread, operations) = (thread::current().id(), 0);
@@ -55,7 +54,6 @@ impl Calls {
             most_dirty,
             queued,
             ttl,
-            rest,
             longest_delay,
         }
     }

@@ -8,6 +8,8 @@
 mod batch;
 mod calls;
 mod canonical;
+mod ended_attempts;
+mod endings;
 mod hashing;
 mod live_queue;
 mod msgpack;
@@ -21,6 +23,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<ended_attempts::EndedAttempts>()?;
     module.add_class::<live_queue::LiveQueue>()?;
     module.add_class::<read_ahead::ReadAhead>()?;
     module.add_function(wrap_pyfunction!(turns::delete_all, module)?)?;

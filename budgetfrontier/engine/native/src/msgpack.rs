@@ -63,6 +63,26 @@ pub fn append_nil(out: &mut Vec<u8>) {
     out.push(0xc0);
 }
 
+/// Append a whole number of at least 0 that may have 64 bits.
+pub fn append_uint(number: u64, out: &mut Vec<u8>) {
+    if let Ok(number) = i64::try_from(number) {
+        append_int(number, out);
+    } else {
+        out.push(0xcf);
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// Append the head of an array of less than 16 items.
+pub fn append_array(length: u8, out: &mut Vec<u8>) {
+    out.push(0x90 | length);
+}
+
+/// Append the head of a map of less than 16 items.
+pub fn append_map(length: u8, out: &mut Vec<u8>) {
+    out.push(0x80 | length);
+}
+
 /// Append the head of an array of 16 to 65,535 items.
 pub fn append_long_array(length: u16, out: &mut Vec<u8>) {
     out.push(0xdc);
@@ -88,6 +108,27 @@ impl<'a> Reader<'a> {
         let [mark] = self.take()?;
         (mark == 0xdc).then_some(())?;
         Some(u16::from_be_bytes(self.take()?))
+    }
+
+    /// Return the number of items of a short array.
+    pub fn array(&mut self) -> Option<usize> {
+        let [mark] = self.take()?;
+        (mark & 0xf0 == 0x90).then_some(usize::from(mark & 15))
+    }
+
+    /// Return the number of items of a short map.
+    pub fn map(&mut self) -> Option<usize> {
+        let [mark] = self.take()?;
+        (mark & 0xf0 == 0x80).then_some(usize::from(mark & 15))
+    }
+
+    /// Return a number of at least 0 that may have 64 bits.
+    pub fn uint(&mut self) -> Option<u64> {
+        if self.mark()? == 0xcf {
+            self.take::<1>()?;
+            return Some(u64::from_be_bytes(self.take()?));
+        }
+        u64::try_from(self.int()?).ok()
     }
 
     pub fn int(&mut self) -> Option<i64> {

@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString};
 
 use crate::calls::{self, Calls};
+use crate::ended_attempts::{Attempt, EndedAttempts, SUCCESS};
+use crate::endings::{Details, Ending, Politeness};
 use crate::live_queue::{LiveQueue, Seconds, State};
 use crate::read_ahead::{ReadAhead, Record};
 use crate::ring::Ring;
@@ -32,14 +34,15 @@ struct Limits {
     reached: bool,
     revision: i64,
     best_waiting: i64,
+    politeness: Politeness,
 }
 
 impl<'py> FromPyObject<'_, 'py> for Limits {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (concurrency, reached, revision, best_waiting) = given.extract()?;
-        Ok(Self { concurrency, reached, revision, best_waiting })
+        let (concurrency, reached, revision, best_waiting, politeness) = given.extract()?;
+        Ok(Self { concurrency, reached, revision, best_waiting, politeness })
     }
 }
 
@@ -105,9 +108,13 @@ struct Parts {
     ring: Py<Ring>,
     charged: Py<PyAny>,
     counters: Py<PyAny>,
-    /// Makes a Lease, and a CrawlUri.
+    attempts: Py<EndedAttempts>,
+    links: Py<PyDict>,
+    /// The classes Lease, CrawlUri and Finish, and the outcome SUCCESS.
     lease: Py<PyAny>,
     uri: Py<PyAny>,
+    finish: Py<PyAny>,
+    success: Py<PyAny>,
 }
 
 /// What holds from a `begin` to its `settle`, and how the totals have changed since.
@@ -135,6 +142,8 @@ struct Totals {
     queued: i64,
     spent: i64,
     bytes: i64,
+    /// Answers by class.
+    answers: [i64; 5],
     /// The earliest wake time of the queues that rest since, and the earliest deadline of the leases.
     first_wake: f64,
     first_expiry: f64,
@@ -149,18 +158,19 @@ impl Default for Totals {
             queued: 0,
             spent: 0,
             bytes: 0,
+            answers: [0; 5],
             first_wake: f64::INFINITY,
             first_expiry: f64::INFINITY,
         }
     }
 }
 
-type Settled = (i64, i64, i64, i64, i64, i64, f64, f64, i64, u64, Vec<(u64, f64)>, Option<(f64, usize)>);
+type Settled = ([i64; 6], [i64; 5], f64, f64, i64, u64, Vec<(u64, f64)>, Option<(f64, usize)>);
 
 /// How the end of a lease went.
 #[derive(PartialEq)]
-enum Ending {
-    Ended,
+enum Ended {
+    Now,
     /// The lease had ended before.
     Late,
     /// It needs more: nothing was done.
@@ -186,6 +196,8 @@ pub struct Turns {
     normal: [u8; 5],
     costs: Vec<Cost>,
     one: Py<PyAny>,
+    /// Attempts that are counted at once at the most.
+    most_ended: usize,
     /// None outside of `begin` and `settle`. It is locked in the middle of a call, which a signal handler may interrupt.
     work: Mutex<Option<Work>>,
 }
@@ -193,13 +205,14 @@ pub struct Turns {
 #[pymethods]
 impl Turns {
     #[new]
-    #[pyo3(signature = (parts, *, schemes, normal, costs))]
+    #[pyo3(signature = (parts, *, schemes, normal, costs, most_ended))]
     fn new(
         py: Python<'_>,
         parts: Parts,
         schemes: HashMap<u8, String>,
         normal: [u8; 5],
         costs: usize,
+        most_ended: usize,
     ) -> PyResult<Self> {
         let of_cost = |cost: usize| -> PyResult<Cost> {
             let named = PyDict::new(py);
@@ -209,7 +222,7 @@ impl Turns {
         let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
         let schemes = (0..=u8::MAX).map(|mark| schemes.get(&mark).cloned().unwrap_or_default()).collect();
         let one = 1i64.into_pyobject(py)?.into_any().unbind();
-        Ok(Self { parts, schemes, normal, costs, one, work: Mutex::default() })
+        Ok(Self { parts, schemes, normal, costs, one, most_ended, work: Mutex::default() })
     }
 
     /// Begin with the limits in force, the ring's last position, and the next lease's id.
@@ -230,22 +243,10 @@ impl Turns {
     fn settle(&self) -> PyResult<Option<Settled>> {
         let Some(work) = self.lock()?.take() else { return Ok(None) };
         let Work { ring_back, next_id, calls_made, totals, calls, .. } = work;
-        let Totals { in_process, snoozed, succeeded, queued, spent, bytes, first_wake, first_expiry } = totals;
+        let Totals { in_process, snoozed, succeeded, queued, spent, bytes, answers, first_wake, first_expiry } = totals;
         let of_calls = calls.map(|calls| (calls.latest, calls.operations));
-        Ok(Some((
-            in_process,
-            snoozed,
-            succeeded,
-            queued,
-            spent,
-            bytes,
-            first_wake,
-            first_expiry,
-            ring_back,
-            next_id,
-            calls_made,
-            of_calls,
-        )))
+        let changes = [in_process, snoozed, succeeded, queued, spent, bytes];
+        Ok(Some((changes, answers, first_wake, first_expiry, ring_back, next_id, calls_made, of_calls)))
     }
 
     /// Return whether it is the middle of a call.
@@ -286,57 +287,62 @@ impl Turns {
         self.leave(py, work, leased.len())
     }
 
-    /// Answer a call of `Frontier.finish` with a lease alone.
-    fn finish(&self, py: Python<'_>, lease: &Bound<'_, PyAny>, moves: &Bound<'_, PyAny>) -> PyResult<u8> {
+    /// Answer a call of `Frontier.finish` of a success without links; `details` are None for a lease alone.
+    #[pyo3(signature = (lease, moves, details = None))]
+    fn finish(
+        &self,
+        py: Python<'_>,
+        lease: &Bound<'_, PyAny>,
+        moves: &Bound<'_, PyAny>,
+        details: Option<Details<'_>>,
+    ) -> PyResult<u8> {
         let Ok(mut lock) = self.work.try_lock() else { return Ok(NOT_ANSWERED) };
         let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
         let Some(calls) = &mut work.calls else { return Ok(NOT_ANSWERED) };
         if !lease.get_type().is(&self.parts.lease) || calls.queued + work.totals.queued <= 1 {
             return Ok(NOT_ANSWERED);
         }
+        let ending = match &details {
+            None => Some(Ending::default()),
+            Some(details) => Ending::read(details)?,
+        };
+        let Some(ending) = ending else { return Ok(NOT_ANSWERED) };
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
-        let (wake, latest) = (wake_after(calls.rest, now), now + calls.longest_delay);
+        let latest = now + calls.longest_delay;
         let lease_id = lease.getattr(intern!(py, "id"))?;
-        if self.end_one(py, work, &lease_id, now, (wake, 0), latest, moves)? != Ending::Ended {
+        if self.end_one(py, work, &lease_id, now, &ending, latest, moves)? != Ended::Now {
             return Ok(NOT_ANSWERED);
         }
         self.leave(py, work, 1)
     }
 
-    /// Answer a call of `Frontier.finish_many` with leases alone; return the place of the first that is left, and how
-    /// the call went: if it was not answered, Python ends those that are left. Those that have ended before go into
-    /// `late`.
+    /// Answer a call of `Frontier.finish_many`; return the place of the first item that is left, and how the call went:
+    /// if it was not answered, Python ends those that are left. Leases that have ended before go into `late`.
     fn finish_many(
         &self,
         py: Python<'_>,
-        leases: &Bound<'_, PyList>,
+        items: &Bound<'_, PyList>,
         late: &Bound<'_, PyList>,
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<(usize, u8)> {
         let Ok(mut lock) = self.work.try_lock() else { return Ok((0, NOT_ANSWERED)) };
         let Some(work) = lock.as_mut() else { return Ok((0, NOT_ANSWERED)) };
         let Some(calls) = &mut work.calls else { return Ok((0, NOT_ANSWERED)) };
-        if calls.queued + work.totals.queued <= leases.len() as i64 {
+        if calls.queued + work.totals.queued <= items.len() as i64 {
             return Ok((0, NOT_ANSWERED));
         }
-        let mut ids = Vec::with_capacity(leases.len());
-        for lease in leases.iter() {
-            if !lease.get_type().is(&self.parts.lease) {
-                return Ok((0, NOT_ANSWERED));
-            }
-            let id = lease.getattr(intern!(py, "id"))?;
-            if !id.is_exact_instance_of::<PyInt>() {
-                return Ok((0, NOT_ANSWERED));
-            }
-            ids.push(id);
+        let mut endings = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            let Some(ending) = self.ending(item)? else { return Ok((0, NOT_ANSWERED)) };
+            endings.push(ending);
         }
         let Some(now) = calls.now(py)? else { return Ok((0, NOT_ANSWERED)) };
-        let (wake, latest) = (wake_after(calls.rest, now), now + calls.longest_delay);
-        for (place, id) in ids.iter().enumerate() {
-            match self.end_one(py, work, id, now, (wake, 0), latest, moves)? {
-                Ending::Ended => {}
-                Ending::Late => late.append(leases.get_item(place)?)?,
-                Ending::Left => {
+        let latest = now + calls.longest_delay;
+        for (place, (lease, id, ending)) in endings.iter().enumerate() {
+            match self.end_one(py, work, id, now, ending, latest, moves)? {
+                Ended::Now => {}
+                Ended::Late => late.append(lease)?,
+                Ended::Left => {
                     if let Some(calls) = &mut work.calls {
                         calls.operations += place;
                     }
@@ -344,51 +350,64 @@ impl Turns {
                 }
             }
         }
-        Ok((ids.len(), self.leave(py, work, ids.len())?))
+        Ok((endings.len(), self.leave(py, work, endings.len())?))
     }
 
-    /// End leases from a place in their list on, all as successes without a reason; return the place of the first that
-    /// needs more. Those that have ended before go into `late`.
+    /// End leases, or as each Finish says, from a place in the list on; return the place of the first that needs more.
+    /// Leases that have ended before go into `late`.
     ///
-    /// Their queues rest until `wake`, unless `each` has the time until which each of them rests (0: it does not), and
-    /// the bytes received. `moves` is the PlainTurns of Python: it makes the moves that are no plain ones.
+    /// No queue rests beyond `latest`. `moves` is the PlainTurns of Python: it makes the moves that are no plain ones.
     #[allow(clippy::too_many_arguments)]
     fn end(
         &self,
         py: Python<'_>,
-        leases: &Bound<'_, PyList>,
+        items: &Bound<'_, PyList>,
         start: usize,
         late: &Bound<'_, PyList>,
         now: f64,
-        wake: Seconds,
-        each: Option<Vec<(Seconds, i64)>>,
         latest: f64,
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let mut lock = self.lock()?;
         let work = begun(&mut lock)?;
-        for place in start..leases.len() {
-            let lease = leases.get_item(place)?;
-            let rest = each.as_ref().map_or((wake, 0), |each| each[place - start]);
-            match self.end_one(py, work, &lease.getattr(intern!(py, "id"))?, now, rest, latest, moves)? {
-                Ending::Ended => {}
-                Ending::Late => late.append(lease)?,
-                Ending::Left => return Ok(place),
+        for place in start..items.len() {
+            let Some((lease, id, ending)) = self.ending(items.get_item(place)?)? else { return Ok(place) };
+            match self.end_one(py, work, &id, now, &ending, latest, moves)? {
+                Ended::Now => {}
+                Ended::Late => late.append(lease)?,
+                Ended::Left => return Ok(place),
             }
         }
-        Ok(leases.len())
+        Ok(items.len())
     }
 }
 
-fn wake_after(rest: f64, now: f64) -> Seconds {
-    if rest > 0.0 { Seconds::Float(now + rest) } else { Seconds::Whole(0) }
-}
+/// A lease, its id, and how it ends.
+type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Ending);
 
 fn begun(work: &mut Option<Work>) -> PyResult<&mut Work> {
     work.as_mut().ok_or_else(|| PyRuntimeError::new_err("a call of the kernel without `begin`"))
 }
 
 impl Turns {
+    /// Read a Lease, or a Finish of one; None if it needs Python, to be refused or ended.
+    fn ending<'py>(&self, item: Bound<'py, PyAny>) -> PyResult<Option<Item<'py>>> {
+        let py = item.py();
+        let is_lease = |item: &Bound<'_, PyAny>| item.get_type().is(&self.parts.lease);
+        let (lease, ending) = if is_lease(&item) {
+            (item, Some(Ending::default()))
+        } else if item.get_type().is(&self.parts.finish) {
+            (item.getattr(intern!(py, "lease"))?, Ending::of(&item, &self.parts.success)?)
+        } else {
+            return Ok(None);
+        };
+        if !is_lease(&lease) {
+            return Ok(None);
+        }
+        let id = lease.getattr(intern!(py, "id"))?;
+        Ok(ending.filter(|_| id.is_exact_instance_of::<PyInt>()).map(|ending| (lease, id, ending)))
+    }
+
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Work>>> {
         match self.work.try_lock() {
             Ok(work) => Ok(work),
@@ -402,11 +421,12 @@ impl Turns {
     /// Count the operations of a call, and return how it went.
     fn leave(&self, py: Python<'_>, work: &mut Work, operations: usize) -> PyResult<u8> {
         let dirty = self.parts.dirty.bind(py).len();
+        let ended = self.parts.attempts.bind(py).borrow().len();
         let is_due = match &mut work.calls {
             Some(calls) => calls.leave(py, operations, dirty)?,
             None => true,
         };
-        Ok(answered(is_due || work.has_read))
+        Ok(answered(is_due || work.has_read || ended >= self.most_ended))
     }
 
     /// Hand out up to `count` URIs into a list; return whether the ring is used up.
@@ -483,8 +503,7 @@ impl Turns {
         Ok(used_up)
     }
 
-    /// End a lease as a success without a reason. Its queue rests until a time (0: it does not), and has received so
-    /// many bytes.
+    /// End a lease.
     #[allow(clippy::too_many_arguments)]
     fn end_one(
         &self,
@@ -492,29 +511,30 @@ impl Turns {
         work: &mut Work,
         lease_id: &Bound<'_, PyAny>,
         now: f64,
-        (wake, size): (Seconds, i64),
+        ending: &Ending,
         latest: f64,
         moves: &Bound<'_, PyAny>,
-    ) -> PyResult<Ending> {
+    ) -> PyResult<Ended> {
         let out = self.parts.out.bind(py);
-        let Some(mine) = out.get_item(lease_id)? else { return Ok(Ending::Late) };
+        let Some(mine) = out.get_item(lease_id)? else { return Ok(Ended::Late) };
         let key = mine.getattr(intern!(py, "key"))?.cast_into::<PyBytes>()?;
         if key.as_bytes().get(DIRECTIVE) != Some(&NORMAL) || mine.getattr(intern!(py, "landed"))?.is_truthy()? {
-            return Ok(Ending::Left);
+            return Ok(Ended::Left);
         }
         let queue_id = mine.getattr(intern!(py, "queue_id"))?;
         let found = self.queue(py, &queue_id, &mut work.has_read)?;
         let mut queue = found.borrow_mut();
         if queue.revision != work.limits.revision {
-            return Ok(Ending::Left); // the settings of a queue are those of its head
+            return Ok(Ended::Left); // the settings of a queue are those of its head
         }
         let cost: i64 = mine.getattr(intern!(py, "cost"))?.extract()?;
         out.del_item(lease_id)?;
         self.parts.dirty.bind(py).add(&queue_id)?;
         self.parts.removed.bind(py).append(&key)?;
-        queue.bytes += size;
-        if wake.value() > 0.0 {
-            // copies `Finisher._rest`
+        let rest = work.limits.politeness.rest(ending);
+        queue.bytes += ending.size;
+        if rest > 0.0 {
+            let wake = Seconds::Float(now + rest); // copies `Finisher._rest`
             if wake.value() > queue.wake_time.value() {
                 if queue.state == State::Snoozed {
                     drop(queue);
@@ -546,15 +566,18 @@ impl Turns {
                 work.charge = Some((cost, ids.unbind()));
             }
         }
+        if ending.has_details {
+            self.remember(py, work, &mine, queue.id as u32, ending)?;
+        }
         let state = queue.state;
         let totals = &mut work.totals;
         totals.succeeded += 1;
         totals.spent += cost;
-        totals.bytes += size;
+        totals.bytes += ending.size;
         totals.queued -= i64::from(state.is_queued());
         let after = after_finish(&mut queue, &work.limits, now);
         if after == state {
-            return Ok(Ending::Ended);
+            return Ok(Ended::Now);
         }
         if state == State::InProcess && after == State::Ready {
             totals.in_process -= 1; // copies `Rotation.move`
@@ -583,7 +606,45 @@ impl Turns {
             work.limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
             self.look_at_wakes(py, work, moves)?;
         }
-        Ok(Ending::Ended)
+        Ok(Ended::Now)
+    }
+
+    /// Note an attempt that ended with details: copies `History.ended`.
+    fn remember(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        lease: &Bound<'_, PyAny>,
+        queue: u32,
+        ending: &Ending,
+    ) -> PyResult<()> {
+        let links = self.parts.links.bind(py);
+        let (mut found, mut new, mut own) = (0, 0, 0);
+        if !links.is_empty() {
+            let lease_id = lease.getattr(intern!(py, "id"))?;
+            if let Some(of_page) = links.get_item(&lease_id)? {
+                (found, new, own) = of_page.extract()?;
+                links.del_item(&lease_id)?;
+            }
+        }
+        let is_revisit = || lease.getattr(intern!(py, "uri"))?.getattr(intern!(py, "force"))?.is_truthy();
+        let answer = ending.answer();
+        if let Ok(class) = usize::try_from(answer) {
+            work.totals.answers[class] += 1;
+        }
+        self.parts.attempts.bind(py).borrow_mut().push(Attempt {
+            queue,
+            kind: SUCCESS,
+            seconds: ending.fetch_seconds,
+            links: found,
+            new,
+            own,
+            size: ending.size,
+            answer,
+            error: String::new(),
+            digest: ending.digest(is_revisit)?,
+        });
+        Ok(())
     }
 
     /// Heed that Python may have let queues rest.

@@ -1,0 +1,156 @@
+//! How attempts ended, as far as the kernel goes: successes without links, a reason, or an answer that was an error.
+//!
+//! `engine/finish_many.py` (BatchFinisher.checked) is the definition of what is valid, `engine/history.py` of what is kept.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::ended_attempts::{NONE, UNKNOWN};
+
+/// The status from which on an answer is an error, and from which on contents do not count.
+const ERROR: i64 = 400;
+const REDIRECTION: i64 = 300;
+/// Sizes are less than this.
+const SIZES: i64 = 1 << 48;
+
+/// The settings of the policy `standard`: `policies/politeness.py`. Without jitter.
+#[derive(Default)]
+pub struct Politeness {
+    min_delay: f64,
+    delay_factor: f64,
+    max_delay: f64,
+    longest_crawl_delay: f64,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Politeness {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (min_delay, delay_factor, max_delay, longest_crawl_delay) = given.extract()?;
+        Ok(Self { min_delay, delay_factor, max_delay, longest_crawl_delay })
+    }
+}
+
+impl Politeness {
+    /// Return for how many seconds a queue rests after an attempt.
+    pub fn rest(&self, ending: &Ending) -> f64 {
+        let mut delay = self.min_delay;
+        if let Some(seconds) = ending.fetch_seconds {
+            delay = delay.max(self.delay_factor * seconds).min(self.max_delay);
+        }
+        if let Some(asked) = ending.crawl_delay
+            && asked > delay
+        {
+            delay = delay.max(asked.min(self.longest_crawl_delay));
+        }
+        delay
+    }
+}
+
+/// How an attempt ended.
+#[derive(Default)]
+pub struct Ending {
+    /// Whether there are any details, so that it goes into the history of its queue.
+    pub has_details: bool,
+    pub fetch_seconds: Option<f64>,
+    crawl_delay: Option<f64>,
+    pub size: i64,
+    status: i64,
+    digest: Option<u64>,
+}
+
+/// The arguments of a `finish`, from `fetch_seconds` to `digest`: those that need nothing else.
+pub type Details<'py> =
+    (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+impl Ending {
+    /// Read fetch_seconds, crawl_delay, size, status, novel and digest; None if they need Python, to be refused or
+    /// used.
+    pub fn read(details: &Details<'_>) -> PyResult<Option<Self>> {
+        let (fetch_seconds, crawl_delay, size, status, novel, digest) = details;
+        let Some(fetch_seconds) = number(fetch_seconds)? else { return Ok(None) };
+        let Some(crawl_delay) = number(crawl_delay)? else { return Ok(None) };
+        if fetch_seconds.is_some_and(|seconds| !(seconds >= 0.0 && seconds.is_finite()))
+            || crawl_delay.is_some_and(f64::is_nan)
+            || !size.is_exact_instance_of::<PyInt>()
+            || !status.is_exact_instance_of::<PyInt>()
+            || !(novel.is_none() || novel.is_exact_instance_of::<PyBool>())
+        {
+            return Ok(None);
+        }
+        let Ok(digest) = digest.cast_exact::<PyBytes>() else { return Ok(None) };
+        let (Ok(size), Ok(status)) = (size.extract::<i64>(), status.extract::<i16>()) else { return Ok(None) };
+        let (status, digest) = (i64::from(status), digest.as_bytes());
+        if !(0..SIZES).contains(&size) || status >= ERROR {
+            return Ok(None);
+        }
+        let has_details = fetch_seconds.is_some()
+            || crawl_delay.is_some()
+            || size != 0
+            || status != 0
+            || !novel.is_none()
+            || !digest.is_empty();
+        let counts = !digest.is_empty() && status < REDIRECTION;
+        let digest = counts.then(|| xxh3_64(digest));
+        Ok(Some(Self { has_details, fetch_seconds: fetch_seconds.map(f64::abs), crawl_delay, size, status, digest }))
+    }
+
+    /// Read a `Finish`; None if it needs Python. Its outcome is to be `success`.
+    pub fn of(finish: &Bound<'_, PyAny>, success: &Py<PyAny>) -> PyResult<Option<Self>> {
+        let py = finish.py();
+        let get = |name| finish.getattr(name);
+        let found = get(intern!(py, "discovered"))?;
+        let none_found = found.cast_exact::<PyTuple>().is_ok_and(|found| found.is_empty())
+            || found.cast_exact::<PyList>().is_ok_and(|found| found.is_empty());
+        let is_empty = |text: Bound<'_, PyAny>| {
+            text.cast_exact::<PyString>().is_ok_and(|text| text.len().is_ok_and(|length| length == 0))
+        };
+        if !none_found
+            || !get(intern!(py, "outcome"))?.is(success)
+            || !is_empty(get(intern!(py, "reason"))?)
+            || !is_empty(get(intern!(py, "address"))?)
+            || !get(intern!(py, "delay"))?.is_none()
+            || !get(intern!(py, "retire_queue"))?.is(PyBool::new(py, false))
+        {
+            return Ok(None);
+        }
+        Self::read(&(
+            get(intern!(py, "fetch_seconds"))?,
+            get(intern!(py, "crawl_delay"))?,
+            get(intern!(py, "size"))?,
+            get(intern!(py, "status"))?,
+            get(intern!(py, "novel"))?,
+            get(intern!(py, "digest"))?,
+        ))
+    }
+
+    /// `queue_answers.answer_class`, of a success.
+    pub fn answer(&self) -> i8 {
+        match self.status {
+            200..400 => (self.status / 100 - 2) as i8,
+            0 => UNKNOWN,
+            _ => NONE,
+        }
+    }
+
+    /// Return the hash of the digest, if it counts for a URI: a revisit does not.
+    pub fn digest(&self, uri: impl FnOnce() -> PyResult<bool>) -> PyResult<Option<u64>> {
+        Ok(match self.digest {
+            Some(digest) if !uri()? => Some(digest),
+            _ => None,
+        })
+    }
+}
+
+/// Return a number that may be missing; None if it is no float.
+fn number(given: &Bound<'_, PyAny>) -> PyResult<Option<Option<f64>>> {
+    if given.is_none() {
+        return Ok(Some(None));
+    }
+    match given.cast_exact::<PyFloat>() {
+        Ok(number) => Ok(Some(Some(number.extract()?))),
+        Err(_) => Ok(None),
+    }
+}
