@@ -1,4 +1,4 @@
-"""The argument parser of the command line: argparse's, with suggestions for mistyped commands, options and values."""
+"""The argument parser of the command line: argparse's, with suggestions, and without options that count half."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ class Parser(argparse.ArgumentParser):
     """The name of an argument that may be left out, and may follow options: argparse takes it as left out there."""
     sections: Mapping[str, Sequence[argparse.Action]] = {}
     """Sections of the help in the place of the list of commands: titles, and the entries of each."""
+    _given: set[argparse.Action]
+    """The options with one value that the arguments have had so far."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
         """Parse arguments; the value of --cluster stands for JOB, the first one."""
+        self._given = set()
         if "--cluster" in self._option_string_actions:
             args = self._cluster_first(sys.argv[1:] if args is None else args)
         found, rest = super().parse_known_args(args, namespace)
@@ -51,8 +54,17 @@ class Parser(argparse.ArgumentParser):
                 url, after = given[after], after + 1
             if not url.startswith("kafka://"):
                 self.error(f"argument --cluster: {url!r} is no crawl in partitions: give kafka://HOST:PORT/CRAWL")
+            self._given.add(self._option_string_actions["--cluster"])
             return [url, *given[:place], *given[after:]]
         return given
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Return the value of an argument; refuse that of an option whose value before it would not count."""
+        if action.option_strings and isinstance(action, argparse._StoreAction):
+            if action in self._given:
+                raise argparse.ArgumentError(action, "given twice, but only one value of it would count")
+            self._given.add(action)
+        return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:

@@ -30,6 +30,7 @@ from budgetfrontier.tools.cli import build_parser, configure, main
 from budgetfrontier.tools.cli.command_list import COMMANDS as CATALOGUE
 from budgetfrontier.tools.cli.command_list import MODULES
 from budgetfrontier.tools.cli.exits import EXIT_CODES, exit_code
+from budgetfrontier.tools.cli.parser import Parser
 from tests.tools.cli.conftest import Cli
 
 COMMANDS = {
@@ -39,7 +40,7 @@ COMMANDS = {
 }  # fmt: skip
 
 
-def parsers() -> dict[str, argparse.ArgumentParser]:
+def parsers() -> dict[str, Parser]:
     # argparse has no public name for what a parser consists of, here and below.
     (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     return dict(commands.choices)
@@ -213,6 +214,40 @@ def test_wrong_usage_is_2(cli: Cli, arguments: list[str]) -> None:
     answer = cli(*arguments)
     assert (answer.code, answer.out) == (2, "")
     assert "usage: budgetfrontier" in answer.err
+
+
+def test_each_option_counts_whole_or_is_refused_when_it_is_repeated() -> None:
+    for command, parser in parsers().items():
+        parser._given = set()
+        for option in (each for each in parser._actions if each.option_strings):
+            if isinstance(option, argparse._StoreAction):
+                option.type = None
+                value = str(next(iter(option.choices or ["1"])))
+                parser._get_values(option, [value])
+                with pytest.raises(argparse.ArgumentError, match="given twice"):
+                    parser._get_values(option, [value])
+            else:
+                counts_whole = (argparse._AppendAction, argparse._StoreTrueAction, argparse._HelpAction)
+                assert isinstance(option, counts_whole), (command, option.option_strings)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "delete JOB --match domain:a.test --match regex:/3 --dry-run",
+        "retire JOB --match domain:a.test --match=h0*",
+        "adjust JOB --match domain:a.test --total-budget 100 --total-budget 50",
+        "delete JOB --queue a.test --queue b.test",
+        "snooze JOB --queues a.test --for 1h --queues b.test",
+        "dead-letters JOB --replay 1 --replay 2",
+        "queues --cluster kafka://a:1/c --cluster kafka://b:1/c",
+        "queues --cluster kafka://a:1/c --limit 3 --cluster kafka://b:1/c",
+    ],
+)
+def test_an_option_given_twice_is_wrong_usage(cli: Cli, arguments: str) -> None:
+    answer = cli(*arguments.split())
+    assert answer.code == 2
+    assert "given twice, but only one value of it would count" in " ".join(answer.err.split())
 
 
 @pytest.mark.parametrize(
