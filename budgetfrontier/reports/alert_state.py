@@ -133,8 +133,9 @@ def problems(files: AlertFiles) -> Iterator[tuple[str, str, str]]:
     as_of = f", as of {format_time(state.looked, _MINUTE)}" if age > _WATCHED else ""
     for name, about in state.raised.items() if not (as_of and state.over) else ():
         since = f"{format_time(about.since, _MINUTE)}{as_of}"
-        told = "." if name in TOLD_BY_VERDICT else f": {about.text}"
-        yield f"alert_{name.partition(':')[0]}", about.level, f"Alert {clean(name)} since {since}{told}"
+        own = about.text.split(". ")[: TOLD_BY_VERDICT.get(name)]
+        told = ": ".join(filter(None, (f"Alert {clean(name)} since {since}", ". ".join(own).removesuffix("."))))
+        yield f"alert_{name.partition(':')[0]}", about.level, f"{told}."
     failed = [one for one in state.deliveries if one.error and one.done and state.looked - one.time < _DAY]
     if failed:
         last, number = failed[-1], counted(len(failed), "alert was", "alerts were")

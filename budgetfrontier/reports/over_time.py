@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState, Summary
-from budgetfrontier.core.units import counted, describe_duration, format_time, say_duration
+from budgetfrontier.core.units import counted, describe_duration, format_time, say_duration, short_duration
 from budgetfrontier.reports.format import figure
 from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.backoff import rests_ahead
@@ -86,7 +86,7 @@ class Curve(NamedTuple):
         if self.rate is None:
             return "-", ""
         if self.rate.per_hour is None:
-            return figure(self.name, self.rate.count), f" in {say_duration(seconds)}"
+            return figure(self.name, self.rate.count), f" in {short_duration(seconds)}"
         return figure(self.name, self.rate.per_hour), "/h"
 
 

@@ -20,8 +20,8 @@ from budgetfrontier.settings.schema import AlertSettings
 HOUR = 3600.0
 TRAP = "trap:"
 """The beginning of the names of conditions about one queue, each of which has an alert of its own."""
-TOLD_BY_VERDICT = ("finished", "paused", "no_process")
-"""The conditions whose sentence is the verdict on the crawl."""
+TOLD_BY_VERDICT = {"finished": 0, "paused": 0, "no_process": 0, "no_commit": 1, "starved": 1}
+"""The conditions that end with the verdict on the crawl, each with the number of sentences before it."""
 _RESTS = ("bandwidth", "closed")  # verdicts on a crawl that fetches nothing because it must not
 _SAMPLES = 120  # that are kept
 _SHORTEST = 600.0  # seconds of samples that tell how fast a disk fills

@@ -20,8 +20,9 @@ from budgetfrontier import Finish, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.units import format_time
 from budgetfrontier.reports import alert_state
-from budgetfrontier.reports.alert_state import AlertFiles
+from budgetfrontier.reports.alert_state import AlertFiles, AlertState
 from budgetfrontier.rules import alert_conditions
+from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.storage.file_locks import LockFile
 from budgetfrontier.tools.alerting import watch_process, watching
 from budgetfrontier.tools.alerting.watching import Watch, watched_job
@@ -403,3 +404,19 @@ def test_a_signal_to_all_processes_ends_only_the_crawl_at_first(tmp_path: Path, 
 
 def _children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_problems_leave_to_the_verdict_what_it_says(tmp_path: Path) -> None:
+    now = time.time()
+    raised = {
+        "paused": RaisedAlert(now, "warn", "The crawl is paused by anna. Resume it."),
+        "starved": RaisedAlert(now, "warn", "Nothing was fetched for 5m. All active queues are snoozed (3)."),
+        "disk_below": RaisedAlert(now, "bad", "Only 1.5 GiB of the disk of /job are free."),
+    }
+    (tmp_path / "alerts.json").write_bytes(msgspec.json.encode(AlertState(looked=now, raised=raised)))
+    since = format_time(now, "%Y-%m-%d %H:%M UTC")
+    assert [text for _, _, text in alert_state.problems(AlertFiles.of_job(tmp_path))] == [
+        f"Alert paused since {since}.",
+        f"Alert starved since {since}: Nothing was fetched for 5m.",
+        f"Alert disk_below since {since}: Only 1.5 GiB of the disk of /job are free.",
+    ]
