@@ -254,10 +254,10 @@ def with_default_rule(suffix_list: str) -> str:
 def bundled_suffix_list() -> str:
     """Return the rules of the public suffix list bundled with the installed tldextract, its private ones included.
 
-    Raises PolicyError if tldextract is not installed.
+    They are sorted, so that each process stores the same list. Raises PolicyError if tldextract is not installed.
     """
     bundled = _tldextract()(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
-    return "\n".join(bundled.tlds)
+    return "\n".join(sorted(bundled.tlds))
 
 
 class Ip:

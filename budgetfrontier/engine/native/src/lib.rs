@@ -1,7 +1,7 @@
 //! Admission of plain URLs by the batch, and plain turns of queues, for `budgetfrontier.engine`.
 //!
 //! The Python engine is the definition: each rule that is repeated here is named beside it, and
-//! `tests/engine/admission/test_kernel.py` and `tests/engine/test_written_out.py` compare every table that both write.
+//! `tests/engine/native/test_histories.py` compares every table that both write, under all settings.
 
 #![forbid(unsafe_code)]
 
