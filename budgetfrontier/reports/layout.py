@@ -87,7 +87,7 @@ class ListingLayout(NamedTuple):
         if isinstance(value, float):
             return f"{value:.1f}" if abs(value) < 10_000 else format_count(round(value))
         text = clean(str(value))
-        return f"{text[:10]} {text[11:16]}" if _TIME.fullmatch(text) else text
+        return f"{text[:10]} {text[11:16]}Z" if _TIME.fullmatch(text) else text
 
 
 EXACT = ListingLayout()

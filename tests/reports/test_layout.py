@@ -154,4 +154,4 @@ def test_numbers_that_name_something_are_exact_and_times_are_never_cut() -> None
     out = io.StringIO()
     listings.write(rows, ("id", "pid", "queued", "began", "url"), out, layout=ListingLayout(60), drop=())
     line = out.getvalue().splitlines()[1]
-    assert line.split()[:5] == ["30007", "123456", "30.0k", "2026-11-23", "10:45"] and len(line) <= 60
+    assert line.split()[:5] == ["30007", "123456", "30.0k", "2026-11-23", "10:45Z"] and len(line) <= 60

@@ -27,7 +27,7 @@ COLUMNS = ("id", "match", "set", "who", "when", "reason")
 
 def write_list(args: argparse.Namespace, found: Iterable[AdjustmentRow]) -> None:
     """Print the adjustments in force, in the order in which they apply, each with who has made it, when and why."""
-    when = _minute if args.format == "text" else float
+    when = format_time if args.format == "text" else float
     rows = (
         (
             one.id,
@@ -114,11 +114,6 @@ def _name_unknown(keys: Sequence[str]) -> None:
 def settings_of(adjustment: dict[str, Any]) -> str:
     """Return the settings of an adjustment as text."""
     return clean(", ".join(f"{name} {setting_in_words(name, value)}" for name, value in adjustment["set"].items()))
-
-
-def _minute(epoch: float) -> str:
-    """Format a stored time as UTC to the minute."""
-    return format_time(epoch, "%Y-%m-%d %H:%M")
 
 
 def changes(match: str, effect: dict[str, Any]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -40,7 +39,6 @@ def register(commands: Commands) -> None:
 
 def runs(args: argparse.Namespace) -> None:
     """List runs; --limit and --offset count from the newest."""
-    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.rules.verdict import process_line
     from budgetfrontier.storage.reader import Reader
 
@@ -48,8 +46,7 @@ def runs(args: argparse.Namespace) -> None:
         found = reader.runs(None if args.limit is None else args.limit + args.offset)
         standing = reader.standing()
     text, now = args.format == "text", time.time()
-    when = _minute if text and layout_for(sys.stdout, wide=args.wide).width is not None else _when
-    rows = (_row(run, now, when if text else None) for run in found[: len(found) - args.offset])
+    rows = (_row(run, now, _when if text else None) for run in found[: len(found) - args.offset])
     common.write_rows(args, rows, COLUMNS, drop=DROP)
     if text:
         note(f"process: {process_line(standing)}")
@@ -65,11 +62,6 @@ def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tu
         return (run.number, run.began, run.ended, lasted, run.end, *rest)
     shown = format_duration(round(lasted)) if lasted >= 1.0 else "0s"
     return (run.number, when(run.began), when(run.ended), shown, run.end or "running", *rest)
-
-
-def _minute(epoch: float | None) -> str:
-    """Format a time as UTC to the minute, for a terminal."""
-    return "-" if epoch is None else format_time(epoch, "%Y-%m-%d %H:%M")
 
 
 def _when(epoch: float | None) -> str:

@@ -171,7 +171,7 @@ def big_figures(totals: Summary, drawn: Curves, rate: float | None, when: str) -
             "queued",
             f"{totals.queued:,}",
             "",
-            f"in {counted(queues, 'queue')}{out}",
+            f"in {counted(queues, 'queue')}{out}" if queues else "nothing waits",
             "/queues?state=unfinished",
             drawn.queued,
         ),
