@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import nlargest
-from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Protocol
 
 import msgspec
@@ -86,8 +85,6 @@ class Comparison(msgspec.Struct):
     """For how many seconds each ran, as far as that is known; rates an hour are of a minute at the least."""
 
 
-_Pair = tuple[int, str, FetchedQueue | None, FetchedQueue | None]
-"""The difference of a measure, the key of a queue, and its amounts on each side."""
 _NO_MORE = b"\xff" * (keys.u32.size + 1), b""
 
 
@@ -105,43 +102,100 @@ def fetched_queues(view: View, after: int = -1) -> Iterator[tuple[int, FetchedQu
             yield queue.id, FetchedQueue(queue.queue, queue.charges, queue.expenditure, queue.bytes, errors)
 
 
-def busy_queues(busiest: Busiest) -> Iterator[FetchedQueue]:
-    """Yield the busiest queues of a time, as far as they are known apart."""
-    return (FetchedQueue(one.queue, one.fetched, one.spent) for one in busiest.queues)
+class FetchedQueues(Protocol):
+    """The queues of a crawl, or of a time, from which something was fetched."""
+
+    def amounts(self, measure: str) -> Iterable[tuple[str, int]]:
+        """Return an amount of each, with its key. O(queues)."""
+
+    def named(self, keys: Collection[str]) -> Mapping[str, FetchedQueue]:
+        """Return those of some keys, and perhaps others. O(keys)."""
+
+    def every(self) -> Iterable[FetchedQueue]:
+        """Return all of them. O(queues)."""
+
+
+class KnownQueues:
+    """Queues that are all in memory."""
+
+    def __init__(self, queues: Iterable[FetchedQueue]) -> None:
+        self._queues = {one.queue: one for one in queues}
+
+    def amounts(self, measure: str) -> Iterable[tuple[str, int]]:
+        """Return an amount of each, with its key."""
+        amount = attrgetter(measure)
+        return ((key, amount(one) or 0) for key, one in self._queues.items())
+
+    def named(self, keys: Collection[str]) -> Mapping[str, FetchedQueue]:
+        """Return all of them."""
+        return self._queues
+
+    def every(self) -> Iterable[FetchedQueue]:
+        """Return all of them."""
+        return self._queues.values()
+
+
+class StoredQueues:
+    """The queues of a frontier, from one snapshot: of most of them, no more than their amounts is read."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def amounts(self, measure: str) -> Iterable[tuple[str, int]]:
+        """Return an amount of each, with its key."""
+        if measure == "fetched":
+            return self._view.charges()
+        return ((one.queue, getattr(one, measure)) for _, one in fetched_queues(self._view))
+
+    def named(self, keys: Collection[str]) -> Mapping[str, FetchedQueue]:
+        """Return those of some keys."""
+        found = filter(None, map(self._view.find_queue, keys))
+        each = (next(fetched_queues(self._view, queue.id - 1)) for queue in found if queue.charges)
+        return {one.queue: one for _, one in each}
+
+    def every(self) -> Iterable[FetchedQueue]:
+        """Return all of them."""
+        return (one for _, one in fetched_queues(self._view))
+
+
+def busy_queues(busiest: Busiest) -> KnownQueues:
+    """Return the busiest queues of a time, as far as they are known apart."""
+    return KnownQueues(FetchedQueue(one.queue, one.fetched, one.spent) for one in busiest.queues)
 
 
 def compared(
-    first: Iterable[FetchedQueue],
-    second: Iterable[FetchedQueue],
+    first: FetchedQueues,
+    second: FetchedQueues,
     happened: tuple[Window, Window],
     *,
     measure: str,
     limit: int | None,
 ) -> Comparison:
-    """Return the comparison, the queues with the greatest difference of a measure first. Memory: the first's queues.
+    """Return the comparison, the queues with the greatest difference of a measure first. Memory: the first's keys.
 
-    `happened` are the figures of each.
+    `happened` are the figures of each. Without a limit, all queues of both are in memory.
     """
-    left = {one.queue: one for one in first}
+    if limit is None:
+        first, second = KnownQueues(first.every()), KnownQueues(second.every())
+    left = dict(first.amounts(measure))
     number, both, only = len(left), 0, 0
-    amount = attrgetter(measure)
 
-    def pairs() -> Iterator[_Pair]:
+    def differences() -> Iterator[tuple[int, str]]:
         nonlocal both, only
-        for one in second:
-            mine = left.pop(one.queue, None)
-            both += mine is not None
-            only += mine is None
-            had = 0 if mine is None else amount(mine) or 0
-            yield abs((amount(one) or 0) - had), one.queue, mine, one
+        for key, amount in second.amounts(measure):
+            had = left.pop(key, -1)
+            if had < 0:
+                only, had = only + 1, 0
+            else:
+                both += 1
+            yield abs(amount - had), key
+        for key, had in left.items():  # those that the second has are gone from it by now
+            yield had, key
 
-    def rest() -> Iterator[_Pair]:
-        for name, mine in left.items():  # those that the second has are gone from it by now
-            yield amount(mine) or 0, name, mine, None
-
-    found, key = chain(pairs(), rest()), itemgetter(0, 1)
-    chosen = sorted(found, key=key, reverse=True) if limit is None else nlargest(limit, found, key=key)
-    rows = [ComparedQueue(*pair[1:]) for pair in chosen]
+    found = sorted(differences(), reverse=True) if limit is None else nlargest(limit, differences())
+    chosen = [key for _, key in found]
+    one, other = first.named(chosen), second.named(chosen)
+    rows = [ComparedQueue(key, one.get(key), other.get(key)) for key in chosen]
     return _side_by_side(happened, dict(zip(SIDES, (number - both, only, both), strict=True)), rows)
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from heapq import nlargest, nsmallest
 from itertools import dropwhile, islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,7 +16,7 @@ from budgetfrontier.core.model import CrawlState, DeadLetter, QueueRecord, Run, 
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.audit_filter import BRIEF_URIS, MANY_URIS, coverage
 from budgetfrontier.reports.audit_inverses import inverses
-from budgetfrontier.reports.crawl_comparison import FetchedQueue, fetched_queues
+from budgetfrontier.reports.crawl_comparison import FetchedQueues, StoredQueues
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, LetterId, Listed, Selection, Where
 from budgetfrontier.reports.retired_list import RetiredList, retired_list, retired_queues
 from budgetfrontier.reports.status_tables import Statuses, statuses
@@ -274,10 +274,11 @@ class FrontierReads:
         with self.reader.view() as view:
             return statuses(view, selection.test_or_all(), status=status, limit=limit)
 
-    def fetched_queues(self) -> Iterator[FetchedQueue]:
-        """Yield the fetches of each queue, from one snapshot."""
+    @contextmanager
+    def fetched_queues(self) -> Iterator[FetchedQueues]:
+        """Hold one snapshot of the queues from which something was fetched."""
         with self.reader.view() as view:
-            yield from map(itemgetter(1), fetched_queues(view))
+            yield StoredQueues(view)
 
     def amounts(self) -> Iterator[QueueAmounts]:
         """Yield the amounts of every queue, from one snapshot."""

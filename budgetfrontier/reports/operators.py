@@ -22,7 +22,7 @@ from budgetfrontier.storage.view import PendingUri
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
-    from budgetfrontier.reports.crawl_comparison import FetchedQueue
+    from budgetfrontier.reports.crawl_comparison import FetchedQueues
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
     from budgetfrontier.reports.over_time import Between, OverTime, Series
@@ -352,8 +352,8 @@ class CrawlOperator(Protocol):
         `status` is a class, a status or a kind of error, as for `reports.status_tables.StatusChoice`.
         """
 
-    def fetched_queues(self) -> Iterator[FetchedQueue]:
-        """Yield the fetches of each queue from which something was fetched. O(queues)."""
+    def fetched_queues(self) -> AbstractContextManager[FetchedQueues]:
+        """Hold one snapshot of the queues from which something was fetched until the end of the `with` block."""
 
     def amounts(self) -> Iterator[QueueAmounts]:
         """Yield the amounts of every queue, in order of creation. O(queues), less than half of the time of `scan`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from ipaddress import ip_address
 from math import isnan
 from typing import Annotated, Any, Protocol
@@ -323,17 +323,20 @@ class PreloadedRow(msgspec.Struct, array_like=True):
 decode_queue = decoder(QueueRecord)
 
 
-def _amounts() -> Iterator[tuple[str, Any] | tuple[str, Any, Any]]:
-    """Yield the fields of a record up to the last one of `QueueAmounts`, the others among them of any type."""
+def _up_to(last: str, wanted: Container[str]) -> Iterator[tuple[str, Any] | tuple[str, Any, Any]]:
+    """Yield the fields of a queue's record up to the last one, those that are not wanted of any type."""
     for field in msgspec.structs.fields(QueueRecord):
-        kind = field.type if field.name in QueueAmounts.__annotations__ else Any
+        kind = field.type if field.name in wanted else Any
         yield (field.name, kind) if field.required else (field.name, kind, field.default)
-        if field.name == "bytes":
+        if field.name == last:
             return
 
 
-_Amounts: Any = msgspec.defstruct("_Amounts", _amounts(), array_like=True, gc=False)
+_Amounts: Any = msgspec.defstruct("_Amounts", _up_to("bytes", QueueAmounts.__annotations__), array_like=True, gc=False)
 decode_amounts: Callable[[bytes], QueueAmounts] = decoder(_Amounts)
+_Charges: Any = msgspec.defstruct("_Charges", _up_to("charges", ("queue", "charges")), array_like=True, gc=False)
+decode_charges: Callable[[bytes], QueueAmounts] = decoder(_Charges)
+"""Decodes `queue` and `charges` alone."""
 decode_group = decoder(GroupRecord)
 _decode_anything = decoder(object)
 decode_counters = decoder(Counters)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier.core.model import Run, RunEnd
-from budgetfrontier.reports.crawl_comparison import SIDES, FetchedQueue, compared, compared_runs
+from budgetfrontier.reports.crawl_comparison import SIDES, FetchedQueue, KnownQueues, compared, compared_runs
 from budgetfrontier.reports.over_time import Series
 from budgetfrontier.rules.rates import Window
 from budgetfrontier.storage.series import Busiest, SeriesRow
@@ -20,7 +20,7 @@ def test_each_queue_is_there_once_and_the_greatest_difference_first(
     first: dict[str, int], second: dict[str, int], limit: int | None
 ) -> None:
     one, two = ([FetchedQueue(name, number, 2 * number) for name, number in side.items()] for side in (first, second))
-    found = compared(one, two, (NOTHING, NOTHING), measure="fetched", limit=limit)
+    found = compared(KnownQueues(one), KnownQueues(two), (NOTHING, NOTHING), measure="fetched", limit=limit)
     both = len(first.keys() & second.keys())
     assert found.queues == dict(zip(SIDES, (len(first) - both, len(second) - both, both), strict=True))
     differences = {name: abs(second.get(name, 0) - first.get(name, 0)) for name in {**first, **second}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports import dry_runs, over_time, trap_list
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
-from budgetfrontier.reports.crawl_comparison import FetchedQueue
+from budgetfrontier.reports.crawl_comparison import FetchedQueue, FetchedQueues, KnownQueues
 from budgetfrontier.reports.crawl_log import CrawlLogLine
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.operators import (
@@ -303,9 +303,9 @@ class ClusterOperator:
         found = self.owners.ask("statuses", Statuses, selection=selection, status=status, limit=limit)
         return merged_statuses(found.values(), status=status, limit=limit)
 
-    def fetched_queues(self) -> Iterator[FetchedQueue]:
-        """Yield the fetches of each queue, one partition after the other."""
-        return self.owners.pages("fetched", RowPage[FetchedQueue], after=-1)
+    def fetched_queues(self) -> nullcontext[FetchedQueues]:
+        """Ask for the queues from which something was fetched, one partition after the other."""
+        return nullcontext(KnownQueues(self.owners.pages("fetched", RowPage[FetchedQueue], after=-1)))
 
     def amounts(self) -> Iterator[QueueAmounts]:
         """Yield the queues, one partition after the other."""

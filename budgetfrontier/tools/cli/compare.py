@@ -75,7 +75,8 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
 
         now = time.time()
         happened = operator.between(0.0, now)(0.0, now), other.between(0.0, now)(0.0, now)
-        found = compared(operator.fetched_queues(), other.fetched_queues(), happened, measure=args.by, limit=args.limit)
+        with operator.fetched_queues() as one, other.fetched_queues() as two:
+            found = compared(one, two, happened, measure=args.by, limit=args.limit)
         _print(args, found, (operator.job, other.job), operator)
 
     on_crawl(with_other)(argparse.Namespace(**vars(args) | {"job": args.other}))

@@ -7,6 +7,7 @@ import json
 import time
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,20 @@ def test_two_jobs_are_compared_host_by_host(jobs: tuple[Path, Path], cli: Cli) -
     assert (rows["new.test"]["fetched"], rows["new.test"]["fetched_2"]) == ("0", "1")
     by_errors = cli("compare", *jobs, "--by", "errors", "--limit", "1", "--format", "csv").out
     assert by_errors.splitlines()[1].startswith("more.test,")
+
+
+@pytest.mark.parametrize("measure", ["fetched", "spent", "errors", "bytes"])
+def test_the_first_rows_are_those_of_all_rows(measure: str, jobs: tuple[Path, Path], cli: Cli) -> None:
+    def compared(limit: int) -> dict[str, Any]:
+        said = cli("compare", *jobs, "--by", measure, "--limit", str(limit), "--format", "json")
+        found: dict[str, Any] = json.loads(said.out)
+        return found
+
+    every = compared(0)
+    assert len(every["rows"]) == 5
+    for limit in (1, 3, 9):
+        few = compared(limit)
+        assert few["rows"] == every["rows"][:limit] and few["queues"] == every["queues"]
 
 
 def test_text_and_json_have_the_totals(jobs: tuple[Path, Path], cli: Cli) -> None:
