@@ -431,9 +431,10 @@ def _toward(mean: float, own: float | None, ends: int) -> float:
     return mean if own is None else (ends * own + mean) / (ends + 1)
 
 
-def found_by(seen: QueueHistory) -> float | None:
+def found_by(seen: QueueHistory) -> int | None:
     """Return how many new URIs there were on the pages of a host; None if its history is not of all its pages."""
-    return None if seen.success > RECENT else seen.success * (seen.links or 0.0) * (seen.new or 0.0)
+    # the means are rounded, their sum is a whole number
+    return None if seen.success > RECENT else round(seen.success * (seen.links or 0.0) * (seen.new or 0.0))
 
 
 def growth(seen: QueueHistory, found: float, first: float) -> Growth | None:

@@ -271,6 +271,7 @@ def test_a_calendar_of_which_a_year_waits_always_goes_on_too(tmp_path: Path, fet
         raised = [("queue:cal.test", {"queue_total_budget": fetches + 299})]
         found = simulated(copy, now, changes=raised, seed=seed)
         assert (found.fetches, found.retired, found.endless, found.unsure) == (300, 1, 300, 0)
+        assert not found.elsewhere, "all links are on the host of their page"
         assert 10 <= found.stranded <= 13
 
 
