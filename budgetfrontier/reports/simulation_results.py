@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from budgetfrontier.core.units import describe_duration, format_size
 from budgetfrontier.reports.format import percent
-from budgetfrontier.rules.simulation import FEW, FINISHED, MOST, Simulated
+from budgetfrontier.rules.host_behaviour import FEW
+from budgetfrontier.rules.simulation import FINISHED, MOST, Simulated
 
 NO_SIMULATION = (
     "a crawl in partitions is simulated from its snapshots: give `simulate --cluster`, or the console that shows it, "

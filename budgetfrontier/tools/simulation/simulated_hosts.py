@@ -12,8 +12,7 @@ from budgetfrontier.reports.trap_list import most_interesting, suspect
 from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.backoff import OVERLOADED, UNAVAILABLE
 from budgetfrontier.rules.error_kinds import status_kind
-from budgetfrontier.rules.queue_answers import NONE
-from budgetfrontier.rules.simulation import (
+from budgetfrontier.rules.host_behaviour import (
     Behaviour,
     Means,
     Overloads,
@@ -25,6 +24,7 @@ from budgetfrontier.rules.simulation import (
     leads_on,
     retry_after,
 )
+from budgetfrontier.rules.queue_answers import NONE
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
