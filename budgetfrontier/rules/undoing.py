@@ -68,9 +68,16 @@ def has_changed(before: dict[str, Any], after: dict[str, Any] | None, command: s
     return after is not None and _restored(before, command) != _restored(after, command)
 
 
-def aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
-    """Return the part of a queue's look that a command, or its undo, has set: a block leaves the rests under it."""
-    return _restored(look, command)[:1] if command == "snooze" else _restored(look, command)
+def is_as_left(found: dict[str, Any], before: dict[str, Any], after: dict[str, Any], command: str) -> bool:
+    """Return whether what a command, or its undo, has set of a queue is as it has left it.
+
+    A block leaves the rests under it, and a new interval the limit of completed URLs.
+    """
+    if command in PACING:
+        looks = zip(*(_restored(look, command) for look in (found, before, after)), strict=True)
+        return all(now == then for now, was, then in looks if was != then)
+    count = 1 if command == "snooze" else None
+    return _restored(found, command)[:count] == _restored(after, command)[:count]
 
 
 def _restored(look: dict[str, Any], command: str) -> tuple[Any, ...]:

@@ -121,7 +121,7 @@ def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:
     """Its retirement, or its block, is as before; a rest that was earned since stays."""
     key, before, after = entry["key"], entry["before"], entry["after"]
     queue, found = model.queues[key], model.look(key)
-    if not force and _aspect(found, entry["command"]) != _aspect(after, entry["command"]):
+    if not force and not _is_as_left(found, before, after, entry["command"]):
         return False
     if entry["command"] == "set_queue":
         if before.interval != after.interval:
@@ -145,9 +145,12 @@ def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:
     return True
 
 
-def _aspect(look: Look, command: str) -> object:
-    """What the command has set of a queue: a block leaves the rests under it."""
-    return look.block if command == "snooze" else _restored(look, command)
+def _is_as_left(found: Look, before: Look, after: Look, command: str) -> bool:
+    """Whether what the command has set of a queue is as it has left it: a block leaves the rests under it."""
+    if command == "set_queue":
+        has_moved = before.interval != after.interval != found.interval or before.limit != after.limit != found.limit
+        return not has_moved
+    return found.block == after.block if command == "snooze" else _restored(found, command) == _restored(after, command)
 
 
 def _restored(look: Look, command: str) -> object:

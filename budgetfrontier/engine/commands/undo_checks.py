@@ -37,9 +37,9 @@ from budgetfrontier.rules.undoing import (
     PAUSING,
     RETIRING,
     WAITING,
-    aspect,
     command_of,
     has_changed,
+    is_as_left,
 )
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.matching import disjoint, parse_match
@@ -148,8 +148,8 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
     if not has_changed(before, after, command):
         raise FrontierError(f"{entry_in_words(entry.id, command)}, {NOTHING}")
     found = look_at_queue(queue)
-    if not force and aspect(found, command) != aspect(after, command):
-        changes = " and ".join(differences(found, after, command))
+    if not force and not is_as_left(found, before, after, command):
+        changes = " and ".join(differences(found, before, after, command))
         raise FrontierError(f"queue {queue.queue} has changed since {entry.id}: {changes}; {FORCE}")
     return queue
 

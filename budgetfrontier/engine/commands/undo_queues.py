@@ -19,7 +19,7 @@ from budgetfrontier.engine.commands.selection import count_paces
 from budgetfrontier.engine.commands.state_preview import look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.rules.undoing import NOTHING, PACING, RETIRING, aspect
+from budgetfrontier.rules.undoing import NOTHING, PACING, RETIRING, is_as_left
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.storage import keys, removed
 from budgetfrontier.storage.encoding import encode
@@ -49,24 +49,24 @@ def start(entry: AuditEntry, command: str) -> Progress:
     return Progress([], {"command": command, "restored": 0, "left": 0, "queues": [], "changed": [], "of": source})
 
 
-def differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
-    """Return the differences between a queue now and after a command, in the fields that `aspect` compares."""
+def differences(found: dict[str, Any], before: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
+    """Return the differences between a queue now and after a command, in the fields that `is_as_left` compares."""
     if command in RETIRING:
-        same = aspect(found, command) == aspect(after, command)
+        same = is_as_left(found, before, after, command)
         return [] if same else [f"it is {_state(found)}, and was {_state(after)}"]
     if command in PACING:
         return [
             f"its {in_words(name)} is {_shown(name, found[name])}, and was {_shown(name, after[name])}"
             for name in PACE
-            if found[name] != after[name]
+            if before[name] != after[name] != found[name]
         ]
-    differences = []
+    moved = []
     if found["block"] != after["block"]:
-        differences.append(_moved("blocked", found["block"], after["block"]))
+        moved.append(_moved("blocked", found["block"], after["block"]))
     rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
     if command == "wake" and rests != rested:
-        differences.append(_moved("at rest", rests, rested))
-    return differences
+        moved.append(_moved("at rest", rests, rested))
+    return moved
 
 
 def _moved(how: str, now: float, was: float) -> str:
@@ -125,10 +125,12 @@ def _there(
 def _count(effect: dict[str, Any], queue: QueueRecord, one: ChangedQueue, command: str, *, force: bool) -> bool:
     """Count a queue in the effect of an undo; return whether it is restored."""
     found = look_at_queue(queue)
-    if not force and aspect(found, command) != aspect(one.after, command):
+    if not force and not is_as_left(found, one.before, one.after, command):
         effect["left"] += 1
         if len(effect["changed"]) < NAMED_QUEUES:
-            effect["changed"].append(f"{queue.queue}: {' and '.join(differences(found, one.after, command))}")
+            effect["changed"].append(
+                f"{queue.queue}: {' and '.join(differences(found, one.before, one.after, command))}"
+            )
         return False
     effect["restored"] += 1
     if command in PACING:
