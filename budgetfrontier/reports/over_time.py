@@ -119,7 +119,7 @@ class Curves(NamedTuple):
 
 
 def curves_of(series: Series, now: float, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:
-    """Return the curves of the time until now; without a span, of an hour or a day, as that holds all. O(rows)."""
+    """Return the curves of the time until now; without a span, of the one that fits. O(rows)."""
     length = SPANS[span := span or fitting(series, now)]
     found = between(*series)(now - length, now)
     drawn, told = [curves(rows, now - length, now, _POINTS[span]) for rows in series or ((),)], told_rates(found)
@@ -133,8 +133,13 @@ def curves_of(series: Series, now: float, span: str = "", figures: Sequence[str]
 
 
 def fitting(series: Series, now: float) -> str:
-    """Return the shortest span that a curve of all rows needs; a day at the most."""
-    first = min((rows[0].time for rows in series if rows), default=now)
+    """Return the shortest span that a curve of all rows needs; a day at the most.
+
+    Of a crawl that goes on, an hour shows more for its first hours than a day of which nothing is known.
+    """
+    first, last = (edge((rows[at].time for rows in series if rows), default=now) for edge, at in ((min, 0), (max, -1)))
+    if last >= now - SPANS["10m"] and now - SPANS["1d"] / 4 <= first < now - SPANS["1h"]:
+        return "1h"
     return next((span for span in ("10m", "1h") if first >= now - SPANS[span]), "1d")
 
 

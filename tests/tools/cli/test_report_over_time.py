@@ -270,7 +270,7 @@ def test_the_page_in_one_file_has_what_the_consoles_overview_has_over_time(job: 
     rows = {row["bound"]: row for row in rows_of(cli, job, "--kind", "forecast")[0]}
     first = next(row for row in rows.values() if row["first"])
     page = cli("report", job, "--format", "html").out
-    assert re.search(r"The crawl ran for 1h\d+m?s? of that time, and rates are those of it\.", page), "of a day"
+    assert "Over time<small>per hour, in the last hour; times are UTC" in page
     assert page.count('<svg class="chart"') == 6 and page.count(" per hour, at most ") >= 3, "charts"
     assert f"<b>{first['bound']}</b>" in page and "it ends after" in page
     assert all(f">{bound}<" in page for bound in rows)

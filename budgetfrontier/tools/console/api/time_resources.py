@@ -70,7 +70,7 @@ class CurvesParameters(msgspec.Struct, forbid_unknown_fields=True):
 
     span: Annotated[
         Literal["", "10m", "1h", "1d", "7d", "30d"],
-        described("the length of the time until now; none: an hour or a day, as that holds the whole crawl"),
+        described("the length of the time until now; none: the one that shows most of the crawl, a day at most"),
     ] = ""
 
 
