@@ -279,8 +279,8 @@ def forecasts(
             why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
             yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
         if holds.rest_end:
-            why = f"{holds.rest_queue}, if it answers 429 or 503 as often as until now, and rests longer each time"
-            more = f"; {counted(holds.resting, 'URI waits', 'URIs wait')} for hosts that do"
+            why = f"{holds.rest_queue}, if nothing more is found there, and it answers 429 or 503 as often as until now"
+            more = f", and rests longer each time; {counted(holds.resting, 'URI waits', 'URIs wait')} for such hosts"
             yield Forecast(BACK_OFF, holds.rest_end, None, None, "rough", why + more)
         if holds.under_quota:
             are = counted(holds.under_quota, "URI is", "URIs are")

@@ -513,7 +513,7 @@ def test_a_host_that_backs_off_ends_the_crawl_later_than_its_pace_says() -> None
     assert asked == [3], "no more than its budget lets it fetch"
     told = list(forecasts(an_hour(), waiting=9, holds=found, limits={"max_time": Limit(9000, ())}))
     rests = next(one for one in told if one.bound == "back-off")
-    assert binding(told) is rests and not is_of_rates(rests) and "3 URIs wait for hosts that do" in rests.why
+    assert binding(told) is rests and not is_of_rates(rests) and "3 URIs wait for such hosts" in rests.why
     assert binding([one for one in told if one.bound != "back-off"]) is not None
     sooner = list(forecasts(an_hour(), waiting=9, holds=found, limits={"max_time": Limit(600, ())}))
     first = binding(sooner)

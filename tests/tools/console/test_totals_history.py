@@ -153,6 +153,20 @@ def test_what_waits_and_what_may_be_spent_are_of_one_moment(tmp_path: Path) -> N
     assert rows[2]["budgets"].startswith("0 may still be spent") and "politeness" not in rows[2]
 
 
+def test_the_api_says_of_which_hours_the_busiest_queues_are(tmp_path: Path) -> None:
+    an_hour(tmp_path, make_settings())
+
+    async def act(client: Client, console: Console) -> tuple[Any, Any]:
+        url = f"/api/v1/jobs/{console.jobs[0].slug}"
+        found = await client.get(f"{url}/busiest?since=5m")
+        return await found.json(), await (await client.get(f"{url}/report?kind=busiest&since=5m")).json()
+
+    busiest, report = visit(tmp_path, act)
+    hour = (time.time() - 300) // 3600 * 3600
+    assert (busiest["since"], busiest["until"]) == (hour, time.time())
+    assert report["since"] == hour and report["rows"] == busiest["rows"]
+
+
 @pytest.mark.usefixtures("many_queues", "impatient")
 def test_budgets_as_of_a_scan_before_a_change_of_settings_are_not_forecast(tmp_path: Path) -> None:
     an_hour(tmp_path, make_settings(queue_total_budget=60), links=3)

@@ -318,7 +318,14 @@ def errors(job: ConsoleJob, parameters: NoParameters) -> ErrorsItem:
     return ErrorsItem(outcomes, dict(refusals(totals)), dict(dead.most_common(MOST_ROWS)), dead.total())
 
 
-def report(job: ConsoleJob, parameters: ReportParameters) -> Listing[dict[str, Any]]:
+class ReportListing(Listing[dict[str, Any]], kw_only=True):
+    """The rows of a report, from `since` until `until` (epoch seconds) if that is not exactly the time asked for."""
+
+    since: float | None = None
+    until: float | None = None
+
+
+def report(job: ConsoleJob, parameters: ReportParameters) -> ReportListing:
     """Return the rows of a report, with its columns as their fields. Raises BeingMade."""
     if parameters.since and parameters.kind not in WITH_SINCE:
         raise BadRequest(f"since: the report {parameters.kind} is as of now; {', '.join(WITH_SINCE)} take it")
@@ -327,7 +334,9 @@ def report(job: ConsoleJob, parameters: ReportParameters) -> Listing[dict[str, A
         forms.duration("since", parameters.since)
         words += ["--since", parameters.since]
     made = job.from_command("report", *words)
-    return Listing(rows=made.found["rows"], as_of=made.when, note=as_sentence(made.found["unknown"] or ""))
+    since, until = made.found.get("period", (None, None))
+    note = as_sentence(made.found["unknown"] or "")
+    return ReportListing(rows=made.found["rows"], as_of=made.when, note=note, since=since, until=until)
 
 
 def groups(job: ConsoleJob, parameters: LimitParameters) -> GroupsListed:

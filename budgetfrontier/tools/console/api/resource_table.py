@@ -83,7 +83,7 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/report", "the rows of a report: hosts, response codes, media types and others",
-        crawl.ReportParameters, Listing[dict[str, Any]], crawl.report,
+        crawl.ReportParameters, crawl.ReportListing, crawl.report,
     ),
     ApiResource(
         "GET", f"{JOB}/rates", "the rates of a time, beside those of the time before",
