@@ -277,7 +277,7 @@ class Frontier:
         guard, turns, counters, tables, out, future, rotation = self._of_lease
         if guard.owner == ANSWERING and ttl is None and count.__class__ is int and 0 < count <= MOST_ANSWERED:
             try:
-                answered = self._answers.lease(leases, count)
+                answered = self._answers.lease(leases, count, self._plain)
             except BaseException as e:
                 guard.owner = BROKEN
                 guard.abort(e)

@@ -183,8 +183,8 @@ class Guard:
             or self.hooks.asks
         ):
             return
-        in_force, rotation = tables.in_force, tables.rotation
-        until = min(tables.leases.next_expiry, rotation.next_wake, tables.future.next_due)
+        in_force = tables.in_force
+        until = min(tables.leases.next_expiry, tables.future.next_due)
         clocks = self.read_clock, monotonic, self.skew, self.latest, self.horizon
         ends = until, commits.next_tick, commits.most - commits.changes, tables.env.most_queues
         settings = in_force.frontier.lease_ttl, tables.longest_delay

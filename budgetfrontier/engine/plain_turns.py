@@ -67,8 +67,8 @@ class PlainTurns:
 
     @property
     def snoozed(self) -> Any:
-        """Writes a row of the table `snoozed`."""
-        return self._tables.env.snoozed.put
+        """A cursor of the table `snoozed`."""
+        return self._tables.env.snoozed
 
     def begin(self, of_calls: tuple[Any, ...] | None = None) -> None:
         """Let the kernel take turns and end leases until `settle`; with `of_calls`, whole calls of a frontier.
@@ -79,7 +79,7 @@ class PlainTurns:
         politeness = base.min_delay, base.delay_factor, base.max_delay, base.respect_crawl_delay_up_to
         of_tables = tables.counters.settings_revision, tables.rotation.best_waiting
         limits = base.per_queue_concurrency, base.reached, *of_tables, politeness
-        self.kernel.begin(limits, tables.counters.ring_back, tables.leases.next_id, of_calls)
+        self.kernel.begin(limits, tables.counters.ring_back, tables.rotation.next_wake, tables.leases.next_id, of_calls)
 
     def settle(self) -> tuple[float, int] | None:
         """Bring the totals up to date, and end the calls; return the time of the last one, and their operations.
@@ -90,7 +90,7 @@ class PlainTurns:
         if settled is None:
             return None
         of_calls: tuple[float, int] | None
-        changes, answers, first_wake, first_expiry, ring_back, next_id, calls, of_calls = settled
+        changes, answers, next_wake, first_expiry, ring_back, next_id, calls, of_calls = settled
         in_process, snoozed, succeeded, queued, spent, size = changes
         counters, leases, rotation = self._tables.counters, self._tables.leases, self._tables.rotation
         counters.in_process += in_process
@@ -102,12 +102,19 @@ class PlainTurns:
         self._tables.history.noted(answers)
         counters.ring_back = ring_back
         leases.next_id = next_id
-        if first_wake < rotation.next_wake:
-            rotation.next_wake = first_wake
+        rotation.next_wake = next_wake
         if first_expiry < leases.next_expiry:
             leases.next_expiry = first_expiry
         leases.calls += calls[1:] if calls and leases.calls and leases.calls[-1][1] == calls[0][1] else calls
         return of_calls
+
+    def wake_due(self, now: float) -> bool:
+        """Move snoozed queues that are due to the ring's back; return whether there is nothing left to be moved. O(1)
+        for each."""
+        self.begin()
+        done: bool = self.kernel.wake_due(now, self)
+        self.settle()
+        return done
 
     def lease(self, leased: list[Lease], count: int, deadline: float, now: float) -> bool:
         """Hand out URIs until there are `count` in the list; return whether the ring is used up before.

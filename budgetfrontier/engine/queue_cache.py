@@ -9,6 +9,7 @@ from typing import Any
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.live_queue import LiveQueue, decode_live, encode_live
+from budgetfrontier.engine.native import kernel
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.queue_states import READY
 from budgetfrontier.storage import keys
@@ -16,6 +17,9 @@ from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.records import Counters
 from budgetfrontier.storage.uri_values import LONGEST_SHOWN, shorten
+
+Row = tuple[bytes, bytes]
+"""A key and its value."""
 
 _pack = keys.u32.pack
 
@@ -139,20 +143,23 @@ class QueueCache:
     def flush(self) -> None:
         """Write changed records, and the rows of the ring: each once a commit, however often it turned."""
         txn, db = self._env.txn, self._env.db
-        left: list[bytes] = []
-        joined: list[tuple[bytes, bytes]] = []
-        txn.cursor(self._table).putmulti(self._records(left, joined))
+        records, left, joined = (
+            self._changed() if kernel is None else kernel.changed_records(self.cache, self.dirty, LONGEST_SHOWN)
+        )
+        txn.cursor(self._table).putmulti(records)
         cursor = txn.cursor(db[keys.ACTIVE])
-        for row in sorted(left):
+        for row in left:
             if cursor.set_key(row):
                 cursor.delete()
-        joined.sort()
         cursor.putmulti(joined)
         self.dirty.clear()
 
-    def _records(self, left: list[bytes], joined: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the records to be written; `left` and `joined` get the rows of the ring that go and come."""
+    def _changed(self) -> tuple[list[Row], list[bytes], list[Row]]:
+        """Return the records to be written, and the rows of the ring that go and come, all of them by key."""
         cache, pack_row = self.cache, keys.u64.pack
+        records: list[Row] = []
+        left: list[bytes] = []
+        joined: list[Row] = []
         for queue_id in sorted(self.dirty):
             queue, key = cache[queue_id], _pack(queue_id)
             row = queue.position if queue.state is READY else 0
@@ -164,7 +171,8 @@ class QueueCache:
                 queue.row = row
             if queue.last_leased.startswith("http"):  # leased since it was last written
                 queue.last_leased = shorten(queue.last_leased, queue.queue)[:LONGEST_SHOWN]
-            yield key, encode_live(queue)
+            records.append((key, encode_live(queue)))
+        return records, sorted(left), sorted(joined)
 
     def trim(self) -> None:
         """Drop records until a quarter of the room is free; changed ones are written first.

@@ -433,6 +433,10 @@ class Turns:
         """Move queues that waited for a group, then snoozed ones that are due, to the ring's back: some hundreds."""
         if self._tables.counters.groups and now >= self._rotation.next_wake:
             self.cut_short |= self.groups.wake_due(now, MAX_GROUPS) == MAX_GROUPS
+        if now < self._rotation.next_wake or (
+            self.plain is not None and self._tables.ends_plainly and self.plain.wake_due(now)
+        ):
+            return
         self.cut_short |= self._rotation.wake_due(now, MAX_DUE, self._awake)
 
     def _awake(self, queue: QueueRecord) -> QueueState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -23,9 +24,11 @@ from budgetfrontier.engine.live_queue import (
     record_of,
     set_plainly,
 )
+from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import Counters, decode_queue
+from budgetfrontier.storage.uri_values import LONGEST_SHOWN
 
 needs_kernel = pytest.mark.skipif(native.kernel is None, reason=native.described())
 
@@ -92,6 +95,40 @@ def test_the_kernel_stores_the_same_bytes_and_reads_them(drawn: tuple[Any, ...])
     for end in range(0, len(stored), 7):
         assert native.kernel.LiveQueue.decode(stored[:end]) is None
     assert native.kernel.LiveQueue.decode(stored + b"\0") is None
+
+
+URLS = ["", "http://a.test/x", "https://a.test/", "https://a.test", "https://a.test:8/x", "https://b.test/\u00e4" * 99]
+URLS += ["https://a.test/" + "\u00e4b" * 600, "http://\u00e4.test/" + "b" * 1030, "\1/x", "\0\1x"]
+leased = st.lists(
+    st.tuples(
+        st.sampled_from(["a.test", "b.test", "\u00e4.test"]),
+        st.sampled_from(QueueState),
+        st.sampled_from([0, 3, 1 << 31, 5]),
+        st.sampled_from([0, 3, 4, 1 << 40]),
+        st.sampled_from(URLS),
+    ),
+    max_size=6,
+)
+
+
+@needs_kernel
+@given(leased)
+def test_the_kernel_writes_the_queues_that_have_changed_as_python_does(
+    drawn: list[tuple[str, QueueState, int, int, str]],
+) -> None:
+    assert native.kernel is not None
+    written: list[object] = []
+    for by_kernel in (False, True):
+        queues = QueueCache(mock.MagicMock(), Counters())
+        for number, (key, state, position, row, url) in enumerate(drawn):
+            queue = queues.cache[7 * number % 5 + 1] = LiveQueue(key, 7 * number % 5 + 1)
+            queue.state, queue.position, queue.row, queue.last_leased = state, position, row, url
+            queues.dirty.add(queue.id)
+        if by_kernel:
+            written.append(native.kernel.changed_records(queues.cache, queues.dirty, LONGEST_SHOWN))
+        else:
+            written.append(queues._changed())
+    assert written[0] == written[1]
 
 
 @needs_kernel

@@ -43,8 +43,8 @@ class Kernel:
         self.handed_out += len(leased) - before
         return result
 
-    def lease(self, leased: list[Any], count: int) -> Any:
-        answered = self._kernel.lease(leased, count)
+    def lease(self, leased: list[Any], count: int, moves: Any) -> Any:
+        answered = self._kernel.lease(leased, count, moves)
         self.handed_out += len(leased)
         self.answered += answered > 0
         return answered

@@ -25,6 +25,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ended_attempts::EndedAttempts>()?;
     module.add_class::<live_queue::LiveQueue>()?;
+    module.add_function(wrap_pyfunction!(live_queue::changed_records, module)?)?;
     module.add_class::<read_ahead::ReadAhead>()?;
     module.add_function(wrap_pyfunction!(turns::delete_all, module)?)?;
     module.add_class::<ring::Ring>()?;

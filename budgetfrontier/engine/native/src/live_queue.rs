@@ -1,9 +1,9 @@
 //! The records of queues in memory. `core/model.py` (class QueueRecord) is the definition of their fields.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PySet, PyString, PyTuple};
 
 use crate::msgpack::{self, Reader};
 
@@ -326,6 +326,66 @@ record! {
     error_answers: i64,
     busy_until: Seconds,
     closed_until: Seconds,
+}
+
+/// What marks the scheme of a URL whose host is the key of its queue: `uri_values.shorten`.
+const SCHEMES: [(&str, &str); 2] = [("https://", "\u{2}"), ("http://", "\u{1}")];
+
+impl LiveQueue {
+    /// Give the last URL that was leased the form in which it is stored: copies `uri_values.shorten`.
+    fn shorten(&mut self, py: Python<'_>, longest: usize) -> PyResult<()> {
+        let url = self.last_leased.bind(py).to_str()?;
+        let Some((scheme, mark)) = SCHEMES.iter().find(|(scheme, _)| url.starts_with(scheme)) else { return Ok(()) };
+        let host = url[scheme.len()..].strip_prefix(self.queue.bind(py).to_str()?);
+        let path = host.filter(|path| path.starts_with('/'));
+        let (mark, rest) = path.map_or(("", url), |path| (*mark, path));
+        let end = rest.char_indices().nth(longest - mark.len()).map_or(rest.len(), |(end, _)| end);
+        let shortened = [mark, &rest[..end]].concat();
+        self.last_leased = PyString::new(py, &shortened).unbind();
+        Ok(())
+    }
+}
+
+type Row<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+type Changed<'py> = (Vec<Row<'py>>, Vec<Bound<'py, PyBytes>>, Vec<Row<'py>>);
+
+/// Return the records to be written of queues that have changed, and the rows of the ring that go and come, all of them
+/// by key: copies `QueueCache._changed`. Of the URL that was leased last, `longest` characters are kept.
+#[pyfunction]
+pub fn changed_records<'py>(
+    py: Python<'py>,
+    cache: &Bound<'py, PyDict>,
+    dirty: &Bound<'py, PySet>,
+    longest: usize,
+) -> PyResult<Changed<'py>> {
+    let mut ids = dirty.iter().map(|id| id.extract::<u32>()).collect::<PyResult<Vec<_>>>()?;
+    ids.sort_unstable();
+    let (mut records, mut left, mut joined) = (Vec::with_capacity(ids.len()), Vec::new(), Vec::new());
+    let mut value = Vec::with_capacity(256);
+    for id in ids {
+        let found = cache.get_item(id)?.ok_or_else(|| PyKeyError::new_err(id))?.cast_into::<LiveQueue>()?;
+        let mut queue = found.borrow_mut();
+        let key = PyBytes::new(py, &id.to_be_bytes());
+        let row = if queue.state == State::Ready { queue.position } else { 0 };
+        if row != queue.row {
+            if queue.row != 0 {
+                left.push(queue.row);
+            }
+            if row != 0 {
+                joined.push((row, key.clone()));
+            }
+            queue.row = row;
+        }
+        queue.shorten(py, longest)?;
+        value.clear();
+        queue.append(py, &mut value)?;
+        records.push((key, PyBytes::new(py, &value)));
+    }
+    left.sort_unstable();
+    joined.sort_unstable_by_key(|(row, _)| *row);
+    let row_of = |row: i64| PyBytes::new(py, &row.to_be_bytes());
+    let left = left.into_iter().map(row_of).collect();
+    Ok((records, left, joined.into_iter().map(|(row, key)| (row_of(row), key)).collect()))
 }
 
 #[pymethods]

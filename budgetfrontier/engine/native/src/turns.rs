@@ -27,6 +27,11 @@ const NORMAL: u8 = 3;
 const KIND: std::ops::Range<usize> = 4..9;
 const COST: std::ops::Range<usize> = 9..13;
 
+/// `storage/keys.py`: not greater than any key but the first.
+const FIRST: &[u8] = b"\0\0";
+/// `engine/turns.py`, MAX_DUE.
+const MOST_DUE: usize = 500;
+
 /// What a queue may do depends on these settings, which are the same for all URIs.
 #[derive(Default)]
 struct Limits {
@@ -122,6 +127,8 @@ struct Parts {
 struct Work {
     limits: Limits,
     ring_back: i64,
+    /// A lower bound of the wake times of the snoozed.
+    next_wake: f64,
     next_id: u64,
     /// The first id and the time of each call that has leased something.
     calls_made: Vec<(u64, f64)>,
@@ -144,8 +151,7 @@ struct Totals {
     bytes: i64,
     /// Answers by class.
     answers: [i64; 5],
-    /// The earliest wake time of the queues that rest since, and the earliest deadline of the leases.
-    first_wake: f64,
+    /// The earliest deadline of the leases.
     first_expiry: f64,
 }
 
@@ -159,7 +165,6 @@ impl Default for Totals {
             spent: 0,
             bytes: 0,
             answers: [0; 5],
-            first_wake: f64::INFINITY,
             first_expiry: f64::INFINITY,
         }
     }
@@ -225,28 +230,35 @@ impl Turns {
         Ok(Self { parts, schemes, normal, costs, one, most_ended, work: Mutex::default() })
     }
 
-    /// Begin with the limits in force, the ring's last position, and the next lease's id.
+    /// Begin with the limits in force, the ring's last position, the next wake time, and the next lease's id.
     ///
     /// Python answers all calls until a `settle`, unless `calls` has what they look at: the fields of `Calls`.
-    #[pyo3(signature = (limits, ring_back, next_id, calls = None))]
-    fn begin(&self, limits: Limits, ring_back: i64, next_id: u64, calls: Option<calls::Given>) -> PyResult<()> {
+    #[pyo3(signature = (limits, ring_back, next_wake, next_id, calls = None))]
+    fn begin(
+        &self,
+        limits: Limits,
+        ring_back: i64,
+        next_wake: f64,
+        next_id: u64,
+        calls: Option<calls::Given>,
+    ) -> PyResult<()> {
         let calls = calls.map(Calls::new);
-        *self.lock()? = Some(Work { limits, ring_back, next_id, calls, ..Work::default() });
+        *self.lock()? = Some(Work { limits, ring_back, next_wake, next_id, calls, ..Work::default() });
         Ok(())
     }
 
-    /// Answer no more calls; return the changes of the totals (the fields of `Totals`), the ring's last position, the
-    /// next lease's id, the ids and times of calls that have leased something, and with `calls` the time of the last
+    /// Answer no more calls; return the changes of the totals (the fields of `Totals`), the next wake time, the ring's
+    /// last position, the next lease's id, the ids and times of calls that have leased something, and with `calls` the time of the last
     /// one, and the operations.
     ///
     /// None if there was no `begin`.
     fn settle(&self) -> PyResult<Option<Settled>> {
         let Some(work) = self.lock()?.take() else { return Ok(None) };
-        let Work { ring_back, next_id, calls_made, totals, calls, .. } = work;
-        let Totals { in_process, snoozed, succeeded, queued, spent, bytes, answers, first_wake, first_expiry } = totals;
+        let Work { ring_back, next_wake, next_id, calls_made, totals, calls, .. } = work;
+        let Totals { in_process, snoozed, succeeded, queued, spent, bytes, answers, first_expiry } = totals;
         let of_calls = calls.map(|calls| (calls.latest, calls.operations));
         let changes = [in_process, snoozed, succeeded, queued, spent, bytes];
-        Ok(Some((changes, answers, first_wake, first_expiry, ring_back, next_id, calls_made, of_calls)))
+        Ok(Some((changes, answers, next_wake, first_expiry, ring_back, next_id, calls_made, of_calls)))
     }
 
     /// Return whether it is the middle of a call.
@@ -268,14 +280,29 @@ impl Turns {
         self.turns(py, begun(&mut lock)?, leased, count, deadline, now)
     }
 
+    /// Move the snoozed queues that are due to the ring's back; return whether these were all, and none needed more.
+    fn wake_due(&self, py: Python<'_>, now: f64, moves: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let mut lock = self.lock()?;
+        self.wake(py, begun(&mut lock)?, now, moves)
+    }
+
     /// Answer a call of `Frontier.lease` without a `ttl`. If it is not answered, Python hands out the rest.
-    fn lease(&self, py: Python<'_>, leased: &Bound<'_, PyList>, count: usize) -> PyResult<u8> {
+    fn lease(
+        &self,
+        py: Python<'_>,
+        leased: &Bound<'_, PyList>,
+        count: usize,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<u8> {
         let Ok(mut lock) = self.work.try_lock() else { return Ok(NOT_ANSWERED) };
         let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
         let Some(calls) = &mut work.calls else { return Ok(NOT_ANSWERED) };
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
         let deadline = now + calls.ttl;
         calls.until = calls.until.min(deadline);
+        if now >= work.next_wake && !self.wake(py, work, now, moves)? {
+            return Ok(NOT_ANSWERED);
+        }
         if self.turns(py, work, leased, count, deadline, now)? {
             let inactive = self.parts.counters.bind(py).getattr(intern!(py, "inactive"))?;
             if leased.is_empty() || inactive.is_truthy()? {
@@ -539,7 +566,7 @@ impl Turns {
                 if queue.state == State::Snoozed {
                     drop(queue);
                     moves.call_method1(intern!(py, "set_wake"), (&found, wake))?;
-                    self.look_at_wakes(py, work, moves)?;
+                    work.next_wake = work.next_wake.min(wake.value());
                     queue = found.borrow_mut();
                 } else {
                     queue.wake_time = wake;
@@ -589,14 +616,11 @@ impl Turns {
             let wake_time = queue.wake_time.value(); // copies `Rotation.snooze`
             let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
             let snoozed = moves.getattr(intern!(py, "snoozed"))?;
-            snoozed.call1((row, PyBytes::new(py, b"")))?;
+            snoozed.call_method1(intern!(py, "put"), (row, PyBytes::new(py, b"")))?;
             queue.state = State::Snoozed;
             totals.in_process -= 1;
             totals.snoozed += 1;
-            totals.first_wake = totals.first_wake.min(wake_time);
-            if let Some(calls) = &mut work.calls {
-                calls.until = calls.until.min(wake_time);
-            }
+            work.next_wake = work.next_wake.min(wake_time);
         } else {
             drop(queue);
             let counters = self.parts.counters.bind(py);
@@ -604,7 +628,7 @@ impl Turns {
             moves.call_method1(intern!(py, "move"), (&found, after, now))?;
             work.ring_back = counters.getattr(intern!(py, "ring_back"))?.extract()?;
             work.limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
-            self.look_at_wakes(py, work, moves)?;
+            work.next_wake = work.next_wake.min(moves.getattr(intern!(py, "next_wake"))?.extract()?);
         }
         Ok(Ended::Now)
     }
@@ -647,13 +671,38 @@ impl Turns {
         Ok(())
     }
 
-    /// Heed that Python may have let queues rest.
-    fn look_at_wakes(&self, py: Python<'_>, work: &mut Work, moves: &Bound<'_, PyAny>) -> PyResult<()> {
-        if let Some(calls) = &mut work.calls {
-            let next_wake: f64 = moves.getattr(intern!(py, "next_wake"))?.extract()?;
-            calls.until = calls.until.min(next_wake);
+    /// Move the snoozed queues that are due to the ring's back, in the order of their rows: copies
+    /// `Rotation.wake_due`. Returns whether these were all, none needed more, and not too many.
+    fn wake(&self, py: Python<'_>, work: &mut Work, now: f64, moves: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let cursor = moves.getattr(intern!(py, "snoozed"))?;
+        let mut ring = self.parts.ring.bind(py).borrow_mut();
+        let mut there = cursor.call_method1(intern!(py, "set_range"), (PyBytes::new(py, FIRST),))?.is_truthy()?;
+        for _ in 0..MOST_DUE {
+            if !there {
+                work.next_wake = f64::INFINITY;
+                return Ok(true);
+            }
+            let key = cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?;
+            let Some((wake_time, id)) = timed_of(key.as_bytes()) else { return Ok(false) };
+            work.next_wake = wake_time;
+            if wake_time > now {
+                return Ok(true);
+            }
+            let found = self.queue(py, id.into_pyobject(py)?.as_any(), &mut work.has_read)?;
+            let mut queue = found.borrow_mut();
+            if queue.state != State::Snoozed || queue.out > 0 || queue.wake_time.value() != wake_time {
+                return Ok(false);
+            }
+            self.parts.dirty.bind(py).add(id)?;
+            cursor.call_method0(intern!(py, "delete"))?; // it is at the next row then
+            there = !cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?.as_bytes().is_empty();
+            work.totals.snoozed -= 1;
+            work.ring_back += 1;
+            queue.position = work.ring_back;
+            queue.state = State::Ready;
+            ring.push_back(id);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Return the record of a queue, to be changed.
@@ -702,6 +751,11 @@ fn timed(wake_time: f64, queue_id: u32) -> [u8; 12] {
     row[..8].copy_from_slice(&wake_time.to_be_bytes());
     row[8..].copy_from_slice(&queue_id.to_be_bytes());
     row
+}
+
+fn timed_of(row: &[u8]) -> Option<(f64, u32)> {
+    let (wake_time, queue_id) = row.split_first_chunk::<8>()?;
+    Some((f64::from_be_bytes(*wake_time), u32::from_be_bytes(queue_id.try_into().ok()?)))
 }
 
 /// Delete the records of some keys of a table, in the order of keys: the next key often follows the one deleted.
