@@ -33,6 +33,8 @@ from budgetfrontier.storage.uri_values import (
 MAX_TURNS = 1000  # without a lease
 MAX_DUE = 500  # snoozed queues
 MAX_GROUPS = 100  # groups whose parked queues go on
+_MOST = 1 << 32
+"""URIs of a call, of which the kernel counts no more than 64 bits hold: no frontier has as many out."""
 
 _NOTHING = (b"", b"")
 _KIND_AND_COST, _URL = slice(4, -8), slice(1, None)  # made once, for a slice of its own for each URI takes 1 %
@@ -187,7 +189,7 @@ class Turns:
 
     def _lease_plainly(self, plain: PlainTurns, leased: list[Lease], count: int, deadline: float, now: float) -> None:
         """Let the kernel give each turn that is a plain one. Raises PolicyError."""
-        turns = MAX_TURNS
+        turns, count = MAX_TURNS, min(max(count, 0), _MOST)
         while True:
             used_up = plain.lease(leased, count, deadline, now)
             made = len(leased)

@@ -61,6 +61,14 @@ def test_more_workers_activate_more_queues() -> None:
         assert [state(f, host) for host in "ABC"] == ["IN_PROCESS", "IN_PROCESS", "INACTIVE"]
 
 
+@pytest.mark.parametrize("count", [0, -1, -(1 << 63) - 1, 1 << 64, 10**30])
+def test_a_call_may_ask_for_any_number(count: int) -> None:
+    with memory() as f:
+        f.schedule_many(pages("AB", 2))
+        assert len(f.lease(count)) == (2 if count > 0 else 0)
+        f.check()
+
+
 def test_a_call_activates_a_thousand_queues_at_most() -> None:
     with memory() as f:
         f.schedule_many(f"https://h{number}.test/" for number in range(1500))

@@ -117,7 +117,8 @@ def step(op: str, number: int, *, plain: bool = False) -> Step:
         case "find_url":
             return Step(op, (draw.url(),))
         case "lease":
-            return Step(op, (draw.choice((1, 1, 2, 5, 9)),), {"ttl": draw.choice((None, None, 2.0, 30.0))})
+            count = draw.choice((0, -1, 1 << 64)) if draw.rarely(0.05) else draw.choice((1, 1, 2, 5, 9))
+            return Step(op, (count,), {"ttl": draw.choice((None, None, 2.0, 30.0))})
         case "lease_queues":
             queue = key if draw.rarely(0.3) else None
             return Step(
