@@ -140,14 +140,16 @@ class Guard:
         if self.owner not in (GATHERING, ANSWERING) or get_ident() != self.thread:
             self.refuse()
         plain = self.kernel.turns.plain
-        if plain is not None and plain.kernel.is_busy():
-            raise FrontierBusy
         try:
-            self._take_back()
-            self.owner = self.thread
+            busy = plain is not None and plain.kernel.is_busy()
+            if not busy:
+                self._take_back()
+                self.owner = self.thread
         except BaseException as e:
             self.owner = BROKEN
             self.abort(e)
+        if busy:
+            raise FrontierBusy
 
     def _take_back(self) -> None:
         """End what was left to be done by a later call; the owner is INSIDE then."""
@@ -409,10 +411,11 @@ class Guard:
             if self.owner != GATHERING:  # by a hook
                 self.owner = self.thread
             raise error
-        self._settle_answers()
-        if type(error).__name__ == "PanicException":  # which PyO3 raises as no Exception
-            panic = FrontierError(f"the native kernel failed: {error}. {native.SWITCH}=python does without it")
-            panic.__cause__, error = error, panic
+        try:
+            self._settle_answers()
+        except BaseException as e:  # it must be closed all the same
+            error = e
+        error = native.panic(error) or error
         path = self.tables.env.path
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
             self.on_abort()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from budgetfrontier.engine import fixed_at_creation
+from budgetfrontier.engine import fixed_at_creation, native
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.runner import Runner
 from budgetfrontier.engine.hooks import load_hooks
@@ -109,6 +109,8 @@ def open_parts(
         env.close()
         if is_damage(e):
             raise translate_error(e, env.path) from e
+        if (panic := native.panic(e)) is not None:
+            raise panic from e
         raise
     return Parts(kernel, admitter, commands, env.path, now, paused, buried, hooks, recorder)
 

@@ -13,6 +13,8 @@ import os
 from types import ModuleType
 from typing import Final
 
+from budgetfrontier.errors import FrontierError
+
 SWITCH: Final = "BUDGETFRONTIER_KERNEL"
 _MODULE = "budgetfrontier.engine.native._native"
 
@@ -44,3 +46,12 @@ def described() -> str:
     """
     why = _LOADED[1]
     return f"{NAME} kernel: {why}" if why else f"{NAME} kernel"
+
+
+def panic(error: BaseException) -> FrontierError | None:
+    """Return the error to be raised for a panic of the kernel, which PyO3 raises as no Exception; None for others."""
+    if type(error).__name__ != "PanicException":
+        return None
+    told = FrontierError(f"the native kernel failed: {error}. {SWITCH}=python does without it")
+    told.__cause__ = error
+    return told

@@ -18,7 +18,7 @@ from budgetfrontier import Admission, CrawlUri, Frontier, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native
 from budgetfrontier.engine.admission import admit, candidates, plain_batches, seen
-from budgetfrontier.errors import FrontierError, PolicyError
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings.policies.canonicalization import Canonicalization
 from tests.engine.admission.test_twins import tables
 from tests.examples import few
@@ -270,16 +270,3 @@ def failing(uri: CrawlUri) -> str:
 
 
 failing.by_authority = True  # type: ignore[attr-defined]
-
-
-def test_a_panic_is_an_error_of_the_frontier_and_no_end_of_the_process() -> None:
-    class PanicException(BaseException):
-        """As PyO3 raises it."""
-
-    frontier = memory()
-    frontier.schedule_many(pages("a", 3))
-    frontier.commit()
-    panic = PanicException("index out of bounds")
-    broken = mock.patch("budgetfrontier.engine.native._native.PlainBatch.queues", side_effect=panic)
-    with broken, pytest.raises(FrontierError, match=r"kernel failed: index out of.*BUDGETFRONTIER_KERNEL=python"):
-        frontier.schedule_many(pages("b", 5))
