@@ -112,6 +112,11 @@ class Curves(NamedTuple):
         return self.happened.seconds
 
     @property
+    def of_part(self) -> bool:
+        """Whether the crawl ran, or totals were kept, for a part of that time only."""
+        return self.known < _WHOLE * SPANS[self.span]
+
+    @property
     def partly(self) -> str:
         """The sentence on how much of that time is known, if not all of it; "" if nothing is, as no rates are shown."""
         told = self.known and rates_known(self.happened, SPANS[self.span])

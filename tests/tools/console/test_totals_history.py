@@ -86,6 +86,20 @@ def test_rates_of_a_part_of_the_time_are_said_to_be_of_that_part(tmp_path: Path,
     assert ("an hour, in the last hour" in text) is not partly
 
 
+def test_estimated_counts_are_no_part_of_the_time(tmp_path: Path) -> None:
+    """The last pages of an hour before came some minutes after the hour began."""
+    clock = ManualClock(time.time() - 4000)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        f.schedule_many(pages("A", 9))
+        for pause in (10, 900, 3090):
+            f.finish_many(f.lease(1))
+            f.commit()
+            clock.advance(pause)
+        f.finish_many(f.lease(1))
+    _, text = get(tmp_path, "/?span=1h")
+    assert "Its counts are estimates" in text and "that it ran in" not in text
+
+
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_rate_of_the_overview_says_of_which_time_it_is(tmp_path: Path, is_open: bool) -> None:
     an_hour(tmp_path, make_settings(), minutes=20)

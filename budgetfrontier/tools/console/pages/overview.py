@@ -192,7 +192,7 @@ def _pace(drawn: Curves, name: str) -> str:
     amount, unit = curve.amount(drawn.known)
     if curve.rate is None or curve.rate.per_hour is None:
         return amount + unit if curve.rate else ""
-    ran = f"the {describe_duration(round(drawn.known))} that it ran in " if drawn.partly else ""
+    ran = f"the {describe_duration(round(drawn.known))} that it ran in " if drawn.of_part else ""
     return f"{amount} an hour, in {ran}the last {SPAN_WORDS[drawn.span]}"
 
 
