@@ -106,7 +106,9 @@ class QueueCache:
             queue_id = self._ids[key] = keys.u32.unpack(cursor.value())[0]
         queue = self.cache.get(queue_id)
         if queue is None:
-            return self.get(queue_id)
+            queue = self.get(queue_id)
+            queue.queue = key  # one string for both
+            return queue
         self.dirty.add(queue_id)
         return queue
 

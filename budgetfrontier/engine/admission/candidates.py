@@ -366,8 +366,8 @@ class Candidates:
         except Exception as e:
             raise self._no_form(url, e) from e
 
-    def _cache_authority(self, prefix: str, url: str) -> Authority:
-        """Return the authority of a URL that was parsed, and keep it if it is short."""
+    def _cache_authority(self, prefix: str, url: str, *, keep: bool = True) -> Authority:
+        """Return the authority of a URL that was parsed, and `keep` it if it is short."""
         key = self._assigned_key(CrawlUri(url))
         try:
             canonical = self._canonical.authority(prefix)
@@ -376,26 +376,28 @@ class Candidates:
             raise self._no_form(url, e) from e
         canonical = prefix if canonical == prefix else canonical  # one string less for most hosts
         known = Authority(canonical, digest, check_key(key), *plain_start(prefix, key))
-        if len(prefix) < 512:
+        if keep and len(prefix) < 512:
             self._known.put(prefix, known)
         return known
 
     def authority(self, url: str) -> tuple[str, bytes, str, int | None, str] | None:
-        """Return the fields of the authority of a plain URL; None unless `_parse_authority` returns one."""
-        found = self._parse_authority(url)
+        """Return the fields of the authority of a plain URL for the kernel, which keeps them; see `_parse_authority`."""
+        found = self._parse_authority(url, keep=False)
         if found is None:
             return None
         return found.canonical, found.hash, found.queue, None if found.mark is None else found.mark[0], found.short
 
-    def _parse_authority(self, given: str) -> Authority | None:
+    def _parse_authority(self, given: str, *, keep: bool = True) -> Authority | None:
         """Return the authority of a plain URL, if it is new.
 
         None unless its URL is as the parser writes it, and its queue has a key: then `prepare` finds the error.
         """
         try:
-            return self._cache_authority(given[: given.index("/", 8)], given) if uris.parse(given) == given else None
+            if uris.parse(given) == given:
+                return self._cache_authority(given[: given.index("/", 8)], given, keep=keep)
         except InvalidUrl:
-            return None
+            pass
+        return None
 
     def fingerprint(self, uri: CrawlUri) -> bytes:
         """Return the fingerprint of a URI, forced or not. Raises InvalidUrl and PolicyError."""

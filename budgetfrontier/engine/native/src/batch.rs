@@ -25,14 +25,14 @@ pub enum Uri {
         end: usize,
     },
     Other {
-        queue: Arc<Queue>,
+        queue: Queue,
         value: Py<PyBytes>,
         short: Py<PyString>,
     },
 }
 
 impl Uri {
-    fn queue(&self) -> &Arc<Queue> {
+    fn queue(&self) -> &Queue {
         match self {
             Uri::Plain { authority, .. } => &authority.queue,
             Uri::Other { queue, .. } => queue,
@@ -71,7 +71,7 @@ impl PlainBatch {
     fn short<'py>(&self, py: Python<'py>, uri: &Uri) -> PyResult<Bound<'py, PyString>> {
         match uri {
             Uri::Plain { authority, start, end } => {
-                let short = [&authority.short, &self.text[*start..*end]].concat();
+                let short = [authority.short(), &self.text[*start..*end]].concat();
                 Ok(PyString::new(py, &String::from_utf8(short)?))
             }
             Uri::Other { short, .. } => Ok(short.bind(py).clone()),
@@ -136,7 +136,7 @@ impl PlainBatch {
     /// Return of each queue its key, the number of URIs, the short form of the last and the time of the first, in the
     /// order of the first ones. `now` is the time of URIs that arrived together.
     fn queues<'py>(&mut self, py: Python<'py>, now: f64) -> PyResult<Bound<'py, PyList>> {
-        let mut rows: Vec<(&Arc<Queue>, usize, &Uri, f64)> = Vec::new();
+        let mut rows: Vec<(&Queue, usize, &Uri, f64)> = Vec::new();
         let mut places: HashMap<u64, usize, ByHash> = HashMap::default();
         self.groups.clear();
         for (number, entry) in self.entries.iter().enumerate() {
@@ -236,7 +236,7 @@ impl PlainBatch {
         match uri {
             Uri::Plain { authority, start, end } => {
                 room.clear();
-                records::append_value(authority.mark, [&authority.short[..], &self.text[*start..*end]], page, room);
+                records::append_value(authority.mark, [authority.short(), &self.text[*start..*end]], page, room);
                 PyBytes::new(py, room)
             }
             Uri::Other { value, .. } => value.bind(py).clone(),
@@ -271,8 +271,8 @@ impl PlainBatch {
     }
 }
 
-fn is_same(py: Python<'_>, one: &Arc<Queue>, other: &Arc<Queue>) -> PyResult<bool> {
-    Ok(Arc::ptr_eq(one, other) || one.key.bind(py).to_str()? == other.key.bind(py).to_str()?)
+fn is_same(py: Python<'_>, one: &Queue, other: &Queue) -> PyResult<bool> {
+    Ok(one.key.is(&other.key) || one.key.bind(py).to_str()? == other.key.bind(py).to_str()?)
 }
 
 /// Add a fingerprint to a table, and return whether it is new. `put` is `Cursor.put` of py-lmdb.

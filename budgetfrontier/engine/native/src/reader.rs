@@ -1,6 +1,8 @@
 //! The reader of batches. `engine/admission/candidates.py` is the definition of what it reads.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use memchr::memchr;
@@ -16,17 +18,57 @@ use crate::hashing::{ByHash, ByText, Fingerprint};
 /// The longest scheme and host that are kept.
 const LONGEST_AUTHORITY: usize = 512;
 
-/// Scheme and host as they are written in URLs: `Authority` of the Python engine.
+/// Scheme and host as they are written in URLs: `Authority` of the Python engine. One allocation, and one for its text.
 pub struct Authority {
-    canonical: Vec<u8>,
+    /// As it is written, its canonical form, and its short form.
+    text: Box<[u8]>,
+    canonical_at: usize,
+    short_at: usize,
     /// The first bytes of all its fingerprints.
     hash: [u8; 4],
-    pub queue: Arc<Queue>,
     /// The first byte of the plain values of its URLs; None if its queue's key is not the host.
     pub mark: Option<u8>,
-    /// The beginning of its URLs in the records of its queue.
-    pub short: Vec<u8>,
+    pub queue: Queue,
 }
+
+impl Authority {
+    fn new(written: &[u8], canonical: &str, short: &str, hash: [u8; 4], mark: Option<u8>, queue: Queue) -> Self {
+        let text = [written, canonical.as_bytes(), short.as_bytes()].concat().into_boxed_slice();
+        Self { canonical_at: written.len(), short_at: text.len() - short.len(), text, hash, mark, queue }
+    }
+
+    fn canonical(&self) -> &[u8] {
+        &self.text[self.canonical_at..self.short_at]
+    }
+
+    /// The beginning of its URLs in the records of its queue.
+    pub fn short(&self) -> &[u8] {
+        &self.text[self.short_at..]
+    }
+}
+
+/// An authority, found by how it is written.
+struct Kept(Arc<Authority>);
+
+impl Borrow<[u8]> for Kept {
+    fn borrow(&self) -> &[u8] {
+        &self.0.text[..self.0.canonical_at]
+    }
+}
+
+impl Hash for Kept {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Borrow::<[u8]>::borrow(self).hash(state);
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        Borrow::<[u8]>::borrow(self) == Borrow::<[u8]>::borrow(other)
+    }
+}
+
+impl Eq for Kept {}
 
 /// A queue, as far as its key goes.
 pub struct Queue {
@@ -53,8 +95,7 @@ pub struct BatchReader {
     longest: usize,
     most_authorities: usize,
     most_recent: usize,
-    authorities: HashMap<Box<[u8]>, Arc<Authority>, ByText>,
-    queues: HashMap<String, Arc<Queue>, ByText>,
+    authorities: HashSet<Kept, ByText>,
     recent: HashSet<Fingerprint, ByHash>,
     /// The canonical form of the URL that is read.
     form: Vec<u8>,
@@ -81,8 +122,7 @@ impl BatchReader {
             longest,
             most_authorities: authorities,
             most_recent: recent,
-            authorities: HashMap::default(),
-            queues: HashMap::default(),
+            authorities: HashSet::default(),
             recent: HashSet::default(),
             form: Vec::new(),
             gathering: None,
@@ -112,7 +152,7 @@ impl BatchReader {
                 Some(found) => found,
                 None => match other.call1((&item,))?.extract::<Option<ReadUri>>()? {
                     Some((fingerprint, key, value, short)) => {
-                        let queue = self.queue(py, key)?;
+                        let queue = Queue::new(py, key)?;
                         (fingerprint, Uri::Other { queue, value, short })
                     }
                     None => {
@@ -253,14 +293,14 @@ impl BatchReader {
         let rest = &url[slash..];
         let Some(mark) = self.plain.query_of(rest) else { return Ok(None) };
         let authority = match self.authorities.get(&url[..slash]) {
-            Some(authority) => authority.clone(),
+            Some(Kept(authority)) => authority.clone(),
             None => match find.call1((given,))?.extract::<Option<ReadAuthority>>()? {
                 Some(found) => self.keep(py, &url[..slash], found)?,
                 None => return Ok(None),
             },
         };
         self.form.clear();
-        self.form.extend_from_slice(&authority.canonical);
+        self.form.extend_from_slice(authority.canonical());
         self.form.extend_from_slice(&rest[..mark]);
         if let Some(query) = rest.get(mark + 1..) {
             self.query.append(query, &mut self.form);
@@ -273,31 +313,20 @@ impl BatchReader {
         Ok(Some((fingerprint, Uri::Plain { authority, start, end: text.len() })))
     }
 
-    fn keep(&mut self, py: Python<'_>, prefix: &[u8], found: ReadAuthority) -> PyResult<Arc<Authority>> {
+    fn keep(&mut self, py: Python<'_>, written: &[u8], found: ReadAuthority) -> PyResult<Arc<Authority>> {
         let (canonical, hash, key, mark, short) = found;
+        let queue = Queue::new(py, key)?;
+        let authority = Arc::new(Authority::new(written, &canonical, &short, hash, mark, queue));
         if self.authorities.len() >= self.most_authorities {
-            self.authorities.clear();
-            self.queues.clear();
+            let mut place = 0;
+            self.authorities.retain(|_| {
+                place += 1;
+                place % 4 != 0 // in no order, for the seed of the hashes is random
+            });
         }
-        let queue = self.queue(py, key)?;
-        let (canonical, short) = (canonical.into_bytes(), short.into_bytes());
-        let authority = Arc::new(Authority { canonical, hash, queue, mark, short });
-        if prefix.len() < LONGEST_AUTHORITY {
-            self.authorities.insert(prefix.into(), authority.clone());
+        if written.len() < LONGEST_AUTHORITY {
+            self.authorities.insert(Kept(authority.clone()));
         }
         Ok(authority)
-    }
-
-    /// Return the queue of a key, the same for the same key as long as there is room.
-    fn queue(&mut self, py: Python<'_>, key: Py<PyString>) -> PyResult<Arc<Queue>> {
-        if let Some(queue) = self.queues.get(key.bind(py).to_str()?) {
-            return Ok(queue.clone());
-        }
-        let name = key.bind(py).to_str()?.to_owned();
-        let queue = Arc::new(Queue::new(py, key)?);
-        if self.queues.len() < self.most_authorities {
-            self.queues.insert(name, queue.clone());
-        }
-        Ok(queue)
     }
 }
