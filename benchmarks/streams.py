@@ -7,10 +7,11 @@ measures the memory caches instead. Those of `make growth` are made page by page
 
 from __future__ import annotations
 
+import os
 import random
-from array import array
 from collections.abc import Iterator
 from itertools import accumulate
+from mmap import mmap
 from pathlib import Path
 
 SEED = 1
@@ -31,7 +32,9 @@ def discoveries(count: int) -> list[str]:
 
 
 class Pages:
-    """The links that a crawl finds, page by page, without end. Generated on demand; memory: an integer per host.
+    """The links that a crawl finds, page by page, without end.
+
+    Generated on demand; memory: an integer per host, in a file in memory, which does not count as anonymous memory.
 
     The site of a page is drawn at random, each as likely as any other: the worst case for a B-tree. A page has 50
     links. 40 stay on the site: 12 are the navigation that all of its pages share, 6 lead to pages found before, 22 to
@@ -42,7 +45,10 @@ class Pages:
     def __init__(self, hosts: int) -> None:
         self._rnd = random.Random(SEED)
         self._hosts = hosts
-        self._found = array("I", bytes(4 * hosts))  # how many pages of each site
+        file = os.memfd_create("found")
+        os.truncate(file, 4 * hosts)
+        self._found = memoryview(mmap(file, 0)).cast("I")  # how many pages of each site
+        os.close(file)
 
     def seeds(self) -> Iterator[str]:
         """Return the home page of every site."""

@@ -183,6 +183,7 @@ class QueueCache:
         """
         if len(self.cache) > CACHE:
             self._ahead |= bool(self.dirty)
+            self._env.most_queues -= len(self.dirty)  # LMDB has their pages in memory until the commit
             self.flush()
             _drop_oldest(self.cache)
         if len(self._ids) > CACHE:

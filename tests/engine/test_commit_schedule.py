@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, Settings
+from budgetfrontier.engine import queue_cache
 from budgetfrontier.storage import environment
 from budgetfrontier.testing import crash
 from tests.support import on_disk, pages
@@ -20,6 +21,19 @@ def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, mon
     crash(frontier)
     with Frontier.open(tmp_path / "f") as again:
         assert again.summary().queued == 3000
+
+
+def test_queues_that_leave_the_memory_before_a_commit_count_towards_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "MOST_QUEUES", 1000)
+    monkeypatch.setattr(queue_cache, "CACHE", 400)
+    f = on_disk(tmp_path, commit_interval=3600)
+    for part in range(4):
+        f.schedule_many(f"http://h{i}.test/" for i in range(300 * part, 300 * part + 300))
+    crash(f)
+    with on_disk(tmp_path) as f:
+        assert f.summary().queued == 1200
 
 
 @pytest.mark.parametrize(("operations", "kept"), [(3, 7), (4, 5), (10, 1)])
