@@ -83,10 +83,13 @@ Plain = tuple[Authority, str, bytes | None]
 Known = tuple[str, bytes, Authority, str]
 """A plain URL that was read alone: the URL, its fingerprint, its authority, and the rest of it."""
 
-_nothing_else = attrgetter(*(each for each in CrawlUri.__struct_fields__ if each not in ("url", "payload")))
+_OTHER_FIELDS = [each for each in CrawlUri.__struct_fields__ if each not in ("url", "payload")]
+_nothing_else = attrgetter(*_OTHER_FIELDS)
 _NOTHING_ELSE = _nothing_else(CrawlUri(""))
 _LONGEST_PAYLOAD = 1 << 16
 """Bytes of a payload that is stored with any URL: no record becomes too large."""
+CARRIERS = CrawlUri, list(zip(_OTHER_FIELDS, _NOTHING_ELSE, strict=True)), _LONGEST_PAYLOAD
+"""The class, the fields and the size that the compiled kernel looks at: `_is_url_and_payload`."""
 
 
 class Batch(NamedTuple):
@@ -381,7 +384,7 @@ class Candidates:
         return known
 
     def authority(self, url: str) -> tuple[str, bytes, str, int | None, str] | None:
-        """Return the fields of the authority of a plain URL for the kernel, which keeps them; see `_parse_authority`."""
+        """Return the authority of a plain URL for the kernel, which keeps it; see `_parse_authority`."""
         found = self._parse_authority(url, keep=False)
         if found is None:
             return None

@@ -58,6 +58,7 @@ class PlainBatches:
             longest=uris.MAX_LENGTH,
             authorities=candidates_read.AUTHORITIES,
             recent=seen_table.RECENT,
+            carriers=candidates_read.CARRIERS,
         )
         seen.on_forget = self._kernel.forget
         self.gather: Gather = self._kernel.gather
@@ -84,7 +85,8 @@ class PlainBatches:
             return fingerprint, special.queue, special.value, special.short
 
         try:
-            found = self._kernel.read(batch if type(batch) is list else list(batch), self._candidates.authority, other)
+            given = batch if type(batch) is list else list(batch)
+            found = self._kernel.read(given, self._candidates.authority, other, carries=via is None)
         except _OwnPlace:
             return None
         for reason in reasons:

@@ -117,6 +117,19 @@ def test_it_finds_links_counts_repeated_ones_and_refuses_others(more: dict[str, 
     check_story(more, list(zip(calls, [links[:9], links, links, pages("ae", 5), links, priced], strict=True)))
 
 
+def test_it_takes_payloads_of_all_sizes_and_leaves_all_else_to_python() -> None:
+    sizes = [0, 1, 255, 256, (1 << 16) - 1, 1 << 16, (1 << 16) + 1]
+    batch: list[Any] = [CrawlUri(f"http://a.test/{size}", payload=bytes(size)) for size in sizes]
+    batch += [CrawlUri("http://a.test/x", payload=wrong) for wrong in (bytearray(b"x"), "x", 7)]  # type: ignore[arg-type]
+    batch += [CrawlUri("http://a.test/1"), CrawlUri("http://a.test/y", payload=b"y", via="http://a.test/")]
+    check_story({}, [(call, batch) for call in ("schedule_each", "find", "schedule_many")])
+
+
+def test_a_url_with_a_payload_is_no_matter_for_python() -> None:
+    with memory() as frontier, mock.patch.object(candidates.Candidates, "prepare", side_effect=AssertionError):
+        assert frontier.schedule_many([CrawlUri("http://a.test/", payload=b"1"), *pages("a", 2)]).added == 3
+
+
 def check_story(options: dict[str, Any], story: list[tuple[str, list[Any]]]) -> None:
     """Let the same happen to a frontier with the kernel and to one without, and compare them after each step."""
     clock = ManualClock(START)

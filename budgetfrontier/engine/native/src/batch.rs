@@ -18,11 +18,12 @@ pub struct Entry {
 }
 
 pub enum Uri {
-    /// A plain URL: its path and query are this part of the batch's text.
+    /// A plain URL: its path and query are this part of the batch's text. It may have a payload, and nothing else.
     Plain {
         authority: Arc<Authority>,
         start: usize,
         end: usize,
+        payload: Option<Py<PyBytes>>,
     },
     Other {
         queue: Queue,
@@ -70,7 +71,7 @@ impl PlainBatch {
 
     fn short<'py>(&self, py: Python<'py>, uri: &Uri) -> PyResult<Bound<'py, PyString>> {
         match uri {
-            Uri::Plain { authority, start, end } => {
+            Uri::Plain { authority, start, end, .. } => {
                 let short = [authority.short(), &self.text[*start..*end]].concat();
                 Ok(PyString::new(py, &String::from_utf8(short)?))
             }
@@ -234,9 +235,13 @@ impl PlainBatch {
         room: &mut Vec<u8>,
     ) -> Bound<'py, PyBytes> {
         match uri {
-            Uri::Plain { authority, start, end } => {
+            Uri::Plain { authority, start, end, payload } => {
                 room.clear();
-                records::append_value(authority.mark, [authority.short(), &self.text[*start..*end]], page, room);
+                let short = [authority.short(), &self.text[*start..*end]];
+                match payload {
+                    Some(payload) => records::append_carrying(short, payload.as_bytes(py), room),
+                    None => records::append_value(authority.mark, short, page, room),
+                }
                 PyBytes::new(py, room)
             }
             Uri::Other { value, .. } => value.bind(py).clone(),

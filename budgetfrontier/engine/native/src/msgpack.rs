@@ -20,6 +20,21 @@ pub fn append_text(parts: &[&[u8]], out: &mut Vec<u8>) {
 }
 
 /// Append a whole number in as few bytes as it needs.
+/// Append bytes.
+pub fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    let length = bytes.len();
+    if let Ok(length) = u8::try_from(length) {
+        out.extend_from_slice(&[0xc4, length]);
+    } else if let Ok(length) = u16::try_from(length) {
+        out.push(0xc5);
+        out.extend_from_slice(&length.to_be_bytes());
+    } else {
+        out.push(0xc6);
+        out.extend_from_slice(&u32::try_from(length).expect("bytes of 4 GiB").to_be_bytes());
+    }
+    out.extend_from_slice(bytes);
+}
+
 pub fn append_int(number: i64, out: &mut Vec<u8>) {
     if (-32..128).contains(&number) {
         out.push(number as u8);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use memchr::memchr;
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -87,11 +88,34 @@ impl Queue {
 type ReadAuthority = (String, [u8; 4], Py<PyString>, Option<u8>, String);
 type ReadUri = (Fingerprint, Py<PyString>, Py<PyBytes>, Py<PyString>);
 
+/// The kind of URIs that may have a payload: a class, its other fields but the URL, with their defaults, and the bytes of
+/// the longest payload.
+type ReadCarriers = (Py<PyAny>, Vec<(Py<PyString>, Py<PyAny>)>, usize);
+
+/// Return URL and payload of a URI that has nothing else: copies `_is_url_and_payload`. None if it is not one.
+fn carried<'py>(
+    given: &Bound<'py, PyAny>,
+    (kind, others, longest): &ReadCarriers,
+) -> Option<(Bound<'py, PyAny>, Option<Py<PyBytes>>)> {
+    let py = given.py();
+    if !given.get_type().is(kind) {
+        return None;
+    }
+    for (name, default) in others {
+        given.getattr(name).ok().filter(|value| value.is(default))?;
+    }
+    let payload = given.getattr(intern!(py, "payload")).ok()?;
+    let payload = if payload.is_none() { None } else { Some(payload.cast_into_exact::<PyBytes>().ok()?) };
+    let fits = payload.as_ref().is_none_or(|payload| payload.as_bytes().len() <= *longest);
+    fits.then_some((given.getattr(intern!(py, "url")).ok()?, payload.map(Bound::unbind)))
+}
+
 /// Reads batches of URLs. It keeps authorities, and the fingerprints of the URLs that were admitted last.
 #[pyclass(module = "budgetfrontier.engine.native")]
 pub struct BatchReader {
     plain: PlainBytes,
     query: QueryRules,
+    carriers: Option<ReadCarriers>,
     longest: usize,
     most_authorities: usize,
     most_recent: usize,
@@ -105,8 +129,15 @@ pub struct BatchReader {
 #[pymethods]
 impl BatchReader {
     #[new]
-    #[pyo3(signature = (plain, rules, *, longest, authorities, recent))]
-    fn new(plain: &[u8], rules: ReadRules, longest: usize, authorities: usize, recent: usize) -> Self {
+    #[pyo3(signature = (plain, rules, *, longest, authorities, recent, carriers = None))]
+    fn new(
+        plain: &[u8],
+        rules: ReadRules,
+        longest: usize,
+        authorities: usize,
+        recent: usize,
+        carriers: Option<ReadCarriers>,
+    ) -> Self {
         let (dropped, prefixes, ignored, kept, sorts, strips_sessions) = rules;
         let bytes = |names: Vec<String>| names.into_iter().map(String::into_bytes);
         Self {
@@ -119,6 +150,7 @@ impl BatchReader {
                 sorts,
                 strips_sessions,
             },
+            carriers,
             longest,
             most_authorities: authorities,
             most_recent: recent,
@@ -133,19 +165,26 @@ impl BatchReader {
     ///
     /// `authority(url)` returns canonical form, hash, queue, mark and short form of the authority of a URL that is
     /// plain, or None if the URL parser changes the URL. `other(given)` returns fingerprint, queue, value and short form
-    /// of what is not plain, or None if it is INVALID. What they raise is raised, and nothing has changed then.
+    /// of what is not plain, or None if it is INVALID. What they raise is raised, and nothing has changed then. Unless
+    /// it `carries`, no URI with a payload is plain.
+    #[pyo3(signature = (given, authority, other, *, carries = false))]
     fn read(
         &mut self,
         py: Python<'_>,
         given: &Bound<'_, PyList>,
         authority: &Bound<'_, PyAny>,
         other: &Bound<'_, PyAny>,
+        carries: bool,
     ) -> PyResult<PlainBatch> {
         let mut batch = PlainBatch::with_capacity(given.len());
         for item in given.iter() {
-            let text = item.cast_exact::<PyString>().ok();
+            let (url, payload) = match self.carriers.as_ref().filter(|_| carries) {
+                Some(carriers) => carried(&item, carriers).unwrap_or_else(|| (item.clone(), None)),
+                None => (item.clone(), None),
+            };
+            let text = url.cast_exact::<PyString>().ok();
             let plain = match text.and_then(|text| text.to_str().ok()) {
-                Some(url) => self.read_plain(py, url, &item, authority, &mut batch.text)?,
+                Some(text) => self.read_plain(py, text, &url, payload, authority, &mut batch.text)?,
                 None => None, // no string, or one with a lone surrogate
             };
             let (fingerprint, uri) = match plain {
@@ -252,7 +291,7 @@ impl BatchReader {
         now: f64,
     ) -> PyResult<Option<Py<PyAny>>> {
         let batch = &mut gathering.batch;
-        let found = self.read_plain(py, url, given, gathering.authority.bind(py), &mut batch.text)?;
+        let found = self.read_plain(py, url, given, None, gathering.authority.bind(py), &mut batch.text)?;
         let Some((fingerprint, uri)) = found else { return Ok(None) };
         let is_known = self.recent.contains(&fingerprint)
             || !batch::add_form(gathering.put.bind(py), &fingerprint, &PyBytes::new(py, b""))?;
@@ -280,6 +319,7 @@ impl BatchReader {
         py: Python<'_>,
         url: &str,
         given: &Bound<'_, PyAny>,
+        payload: Option<Py<PyBytes>>,
         find: &Bound<'_, PyAny>,
         text: &mut Vec<u8>,
     ) -> PyResult<Option<(Fingerprint, Uri)>> {
@@ -310,7 +350,7 @@ impl BatchReader {
         fingerprint[4..].copy_from_slice(&xxh3_128(&self.form).to_be_bytes()[..12]);
         let start = text.len();
         text.extend_from_slice(rest);
-        Ok(Some((fingerprint, Uri::Plain { authority, start, end: text.len() })))
+        Ok(Some((fingerprint, Uri::Plain { authority, start, end: text.len(), payload })))
     }
 
     fn keep(&mut self, py: Python<'_>, written: &[u8], found: ReadAuthority) -> PyResult<Arc<Authority>> {

@@ -1,9 +1,11 @@
 //! Keys and values of pending records. `storage/keys.py` and `storage/uri_values.py` are the definition.
 
-use crate::msgpack::append_text;
+use crate::msgpack::{self, append_text};
 
 /// What a value begins with unless it is that of a plain URL: no attempts, no deliveries.
 const FRESH: [u8; 4] = [0; 4];
+/// The default values of the fields between URL and payload: `_BEFORE_PAYLOAD`.
+const BEFORE_PAYLOAD: &[u8] = b"\xc0\xa0\xc0\xa3GET\xc0\xc4\0\xc0";
 /// Bytes of a key that its URI alone determines: directive, inverted priority, cost.
 pub type Rank = [u8; 9];
 pub type Key = [u8; 21];
@@ -39,6 +41,15 @@ pub fn append_value(mark: Option<u8>, short: [&[u8]; 2], found: Option<(&[u8], &
     }
 }
 
+/// Append the value of a URL that has a payload and nothing else: `encode_carrying`.
+pub fn append_carrying(short: [&[u8]; 2], payload: &[u8], value: &mut Vec<u8>) {
+    value.extend_from_slice(&FRESH);
+    msgpack::append_array(9, value);
+    append_text(&short, value);
+    value.extend_from_slice(BEFORE_PAYLOAD);
+    msgpack::append_bytes(payload, value);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +72,16 @@ mod tests {
         value.clear();
         append_value(None, [b"", &long], None, &mut value);
         assert_eq!(value[4..8], [0x91, 0xda, 1, 44]);
+    }
+
+    #[test]
+    fn payloads_of_all_lengths_follow_the_defaults() {
+        for (length, head) in [(3, &b"\xc4\x03"[..]), (300, b"\xc5\x01\x2c"), (1 << 16, b"\xc6\0\x01\0\0")] {
+            let (payload, mut value) = (vec![7; length], Vec::new());
+            append_carrying([b"\x02", b"/a"], &payload, &mut value);
+            let expected = [b"\0\0\0\0\x99\xa3\x02/a", BEFORE_PAYLOAD, head, &payload].concat();
+            assert_eq!(value, expected);
+        }
     }
 
     #[test]
