@@ -252,11 +252,16 @@ def test_an_operator_signs_in_and_retires_a_queue(job: Path, devtools: str, tmp_
     token.chmod(0o600)
 
     async def act(address: str, page: Tab) -> None:
+        await page.look(width=1280)
         await page.visit(f"{address}/queue/snoozed.test")
         assert await page.value("location.pathname") == "/-/sign-in"
         await page.value("document.querySelector('#token').value = 'a token for the browser'")
         await page.value("document.querySelector('main form button').click()")
         await page.until("location.pathname === '/queue/snoozed.test' && document.readyState === 'complete'")
+        for path in LISTED:  # with buttons beside rows
+            await page.visit(address + path)
+            assert await page.value(CUT) == [], path
+        await page.visit(f"{address}/queue/snoozed.test")
         await page.value("document.querySelector('button[value=retire]').click()")
         await page.until("document.readyState === 'complete' && document.querySelector('.apply') !== null")
         await page.value("document.querySelector('#why').value = 'a trap'")
