@@ -41,6 +41,7 @@ from budgetfrontier.rules.alert_conditions import (
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.alert_sinks import name_of
+from budgetfrontier.settings.redaction import without_passwords
 from budgetfrontier.settings.schema import AlertSettings, AlertSink
 from budgetfrontier.storage.disks import free_by_disk
 from budgetfrontier.storage.file_locks import LockFile
@@ -326,7 +327,7 @@ def _note_conditions(state: AlertState, settings: AlertSettings, seen: Observed 
     state.raised, changes = alert_conditions.look(settings, state.raised, past, seen)
     state.looked = seen.now
     for about in (*state.raised.values(), *(one.about for one in changes)):
-        about.text = clean(about.text)
+        about.text = without_passwords(clean(about.text))
     return changes
 
 

@@ -67,6 +67,18 @@ def watch(job: Path) -> Watch:
     return Watch(watched_job(job, job / "frontier"))
 
 
+def test_passwords_in_urls_are_told_nobody_and_keys_in_their_queries_are(tmp_path: Path, hook: Hook, cli: Cli) -> None:
+    job, url = tmp_path / "job", "http://alice:s3cret@a.test/?key=shown"
+    with Frontier.open(job / "frontier", Settings.from_dict(settings(hook, log=True))) as frontier:
+        frontier.schedule(url)
+        frontier.pause(reason=f"the cost policy raised an error for {url}")
+    assert [one.condition for one in watch(job).look()] == ["paused"]
+    ((_, _, body),) = hook.posted
+    files = [one.read_text() for one in (job / "logs").iterdir()]
+    for text in (body.decode(), cli("alerts", job).out, *files):
+        assert "http://alice:***@a.test/?key=shown" in text and "s3cret" not in text
+
+
 def test_what_begins_and_what_ends_is_told_once_whoever_watches(job: Path, hook: Hook, cli: Cli) -> None:
     first = watch(job)
     assert [one.condition for one in first.look()] == ["paused"]
