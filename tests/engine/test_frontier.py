@@ -216,22 +216,27 @@ INTERRUPTED: dict[str, Callable[[Frontier, Lease], object]] = {
     "adjust": lambda f, lease: f.adjust(queue_total_budget=5),
     "retire": lambda f, lease: f.retire("a.test"),
     "delete": lambda f, lease: f.delete(queue="b*"),
+    "finish, plainly": lambda f, lease: f.finish(lease),
+    "several, plainly": lambda f, lease: [f.finish(lease), f.finish(*f.lease(), size=1), f.finish_many(f.lease(2))],
     "close": lambda f, lease: f.close(),
 }
+OVERRIDE = {"match": "regex:/0$", "set": {"retry.max_retries": 3}}
+LIMITED: dict[str, Any] = {"hold_queues": False, "polite": True, "cost_policy": "wag", "overrides": [OVERRIDE]}
 
 
 @pytest.mark.usefixtures("time_limit")
 @pytest.mark.parametrize("call", INTERRUPTED)
+@pytest.mark.parametrize("options", [LIMITED, {"concurrency": 2}], ids=["limited", "plain"])
 @pytest.mark.parametrize("handler", [None, partial(signal.raise_signal, signal.SIGUSR1)], ids=["Ctrl-C", "time limit"])
 def test_an_interrupt_anywhere_leaves_no_half_operation(
-    tmp_path: Path, call: str, handler: Callable[[], object] | None
+    tmp_path: Path, call: str, options: dict[str, Any], handler: Callable[[], object] | None
 ) -> None:
-    """Its error is that of the call: it is not told as one of a policy."""
+    """Its error is that of the call: it is not told as one of a policy. With plain options, the kernel is called."""
     at = 0
     came = True
     while came:
         at += 1 + at // sized(6, 15)  # each of the first lines, then ever fewer
-        f = on_disk(tmp_path / str(at), hold_queues=False, polite=True, cost_policy="wag", overrides=[OVERRIDE])
+        f = on_disk(tmp_path / str(at), **options)
         f.schedule_many(pages("ABC", 3))
         lease = one(f)
         f.retire("c.test")
@@ -333,6 +338,3 @@ def calling(uri: CrawlUri) -> int:
     for frontier in CALLED:
         frontier.summary()
     return 1
-
-
-OVERRIDE = {"match": "regex:/0$", "set": {"retry.max_retries": 3}}
