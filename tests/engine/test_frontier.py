@@ -217,7 +217,7 @@ INTERRUPTED: dict[str, Callable[[Frontier, Lease], object]] = {
     "retire": lambda f, lease: f.retire("a.test"),
     "delete": lambda f, lease: f.delete(queue="b*"),
     "finish, plainly": lambda f, lease: f.finish(lease),
-    "several, plainly": lambda f, lease: [f.finish(lease), f.finish(*f.lease(), size=1), f.finish_many(f.lease(2))],
+    "several, plainly": lambda f, lease: list(map(f.finish, (lease, *f.lease()))),
     "close": lambda f, lease: f.close(),
 }
 OVERRIDE = {"match": "regex:/0$", "set": {"retry.max_retries": 3}}
