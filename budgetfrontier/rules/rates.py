@@ -127,10 +127,8 @@ def window(
     seconds, known, cut = 0.0, 0, 0.0
     counts = dict.fromkeys(figures, 0.0)
     speeds: dict[str, list[float]] = {name: [] for name in figures}
-    for begin, end, ran, changes in _intervals(rows, figures):
+    for begin, end, ran, changes in _intervals(rows, since, until, figures):
         common = min(end, until) - max(begin, since)
-        if common <= 0:
-            continue
         inside = min(common / ran, 1.0) if throughout else common / (end - begin)
         seconds += ran * inside
         known += 1
@@ -172,10 +170,12 @@ def added(found: Sequence[float | None]) -> float | None:
 
 
 def _intervals(
-    rows: Iterable[Totals], figures: Mapping[str, Sequence[str]] = FIGURES
+    rows: Iterable[Totals], since: float, until: float, figures: Mapping[str, Sequence[str]] = FIGURES
 ) -> Iterator[tuple[float, float, float, dict[str, int]]]:
-    """Yield the begin and the end of each interval of rows, for how much of it a process ran, and each figure of it."""
+    """Yield the intervals of rows that overlap a time: the begin, the end, how long a process ran, and figures."""
     for before, after in successive(rows):
+        if after.time <= since or before.time >= until:
+            continue
         ran = after.time - before.time - after.stopped
         if ran > 0:
             changes = {
@@ -213,7 +213,7 @@ def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> d
     least = min(length, LEAST)
     seconds = [0.0] * points
     counts = {name: [0.0] * points for name in FIGURES}
-    for begin, end, ran, changes in _intervals(rows):
+    for begin, end, ran, changes in _intervals(rows, since, until):
         for point in range(max(int((begin - since) // length), 0), points):
             left = since + point * length
             if left >= end:
