@@ -96,14 +96,19 @@ def figure_at_axis(name: str, amount: float) -> str:
     return f"{float(number[:-1]):g}{number[-1]}"
 
 
+_FAR = 100 * 365 * 86_400.0  # seconds
+
+
 def time_left(seconds: float | None) -> str:
     """Format the time until something is reached, in whole seconds; "-" if that is not known.
 
-    >>> time_left(90_000.5), time_left(0.0), time_left(None)
-    ('1d1h', 'now', '-')
+    >>> time_left(90_000.5), time_left(0.0), time_left(None), time_left(1e11)
+    ('1d1h', 'now', '-', 'over 100 years')
     """
     if seconds is None:
         return "-"
+    if seconds > _FAR:
+        return "over 100 years"
     return describe_duration(ceil(seconds)) if seconds else "now"
 
 

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from math import ceil
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -331,6 +330,7 @@ def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
 
     from budgetfrontier.core.units import describe_duration
     from budgetfrontier.reports import over_time
+    from budgetfrontier.reports.format import time_left
     from budgetfrontier.rules.verdict import standstill
 
     length = _length(args)
@@ -340,7 +340,7 @@ def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
         rows = [
             (
                 row[0],
-                *("-" if s is None else describe_duration(ceil(s)) for s in row[1:4]),
+                *map(time_left, row[1:4]),
                 row[4],
                 row[5],
                 describe_duration(row[6]) if row[6] else "-",
