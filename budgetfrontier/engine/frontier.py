@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from math import inf
 from pathlib import Path
 from threading import get_ident
 from time import monotonic
@@ -187,42 +188,47 @@ class Frontier:
         URIs are the same if their canonical forms are. Raises TypeError for anything but a str or a CrawlUri (INVALID
         in a batch), and PolicyError if a policy fails, as all calls that take URIs do: then nothing has changed.
         """
+        guard = self._guard
+        if guard.owner == GATHERING:
+            try:
+                gathered = self._gather(uri)
+            except BaseException as e:
+                guard.owner = BROKEN
+                guard.abort(e)
+            if gathered is not None:
+                if gathered.__class__ is not tuple:
+                    return gathered  # type: ignore[return-value]
+                guard.leave(0)
+                return gathered[0]
         if type(uri) is not str:
             arguments.uri(uri)
-        guard = self._guard
-        owner = guard.owner
-        if get_ident() != owner and (owner != GATHERING or get_ident() != guard.thread):
+        if get_ident() != guard.owner:
             guard.reenter()
-            owner = guard.owner
         try:
             guard.owner = INSIDE
             now = guard.read_clock() + guard.skew  # copies `Guard.now`
             if not guard.latest <= now <= guard.horizon:
                 now = guard.now()
             guard.latest = now
-            admission = self._gather(uri, now) if owner == GATHERING else None
-            if admission is None:
-                admission, owner = self._admit_one(uri, now)
-            commits = guard.commits
-            commits.changes += 1
+            admission, owner = self._admit_one(uri, now)
+            guard.commits.changes += 1
             guard.owner = owner
         except BaseException as e:
             guard.owner = BROKEN
             guard.abort(e)
-        if owner != GATHERING or commits.changes >= commits.most or monotonic() >= commits.next_tick:
+        if owner != GATHERING or guard.commits.changes >= guard.commits.most or monotonic() >= guard.commits.next_tick:
             guard.leave(0)
         return admission
 
     def _admit_one(self, uri: str | CrawlUri, now: float) -> tuple[Admission, int]:
-        """Admit a URI, after those that were gathered; return also whom the frontier belongs to then.
+        """Admit a URI; return also whom the frontier belongs to then.
 
         A URL that follows on one that was admitted here is gathered, if it may be placed on its queue later, and so are
         those after it. One alone would cost more that way.
         """
         guard, commits = self._guard, self._guard.commits
-        guard.place_gathered()
         if type(uri) is str and commits.changes == self._scheduled:
-            admission = self._admitter.begin_to_gather(uri, now)
+            admission = self._admitter.begin_to_gather(uri, now, guard.of_calls(inf, 1))
             if admission is not None:
                 return admission, GATHERING
         admission = self._admitter.take_one(uri, now)

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from threading import get_ident
 from time import monotonic
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import lmdb
 
@@ -109,8 +109,7 @@ class Guard:
         """Whether all changes go to a log first: `Changelog` commits them, and nothing else does."""
         self.on_look = _nothing
         """Looks at the disks once every commit interval: `DiskGuard`."""
-        self.place_gathered = parts.admitter.place_gathered
-        """Puts the URLs that were gathered on their queues, if there are any."""
+        self._admitter = parts.admitter
         self.on_tick = self.on_underway = self.on_abort = self.on_close = _nothing
         """What `Delivery` does once every commit interval, before a lease while a command is in progress, when an error
         drops what was not committed, and at the end."""
@@ -141,7 +140,7 @@ class Guard:
             self.refuse()
         plain = self.kernel.turns.plain
         try:
-            busy = plain is not None and plain.kernel.is_busy()
+            busy = self._admitter.is_busy() or (plain is not None and plain.kernel.is_busy())
             if not busy:
                 self._take_back()
                 self.owner = self.thread
@@ -153,18 +152,34 @@ class Guard:
 
     def _take_back(self) -> None:
         """End what was left to be done by a later call; the owner is INSIDE then."""
-        owner, self.owner = self.owner, INSIDE
-        if owner == GATHERING:
-            self.place_gathered()
-        elif owner == ANSWERING:
-            self._settle_answers()
+        self.owner = INSIDE
+        self._count(self._admitter.place_gathered())
+        self._settle_answers()
 
     def _settle_answers(self) -> None:
         plain = self.kernel.turns.plain
-        answers = None if plain is None else plain.settle()
-        if answers is not None:
-            self.latest, operations = answers
+        self._count(None if plain is None else plain.settle())
+
+    def _count(self, answered: tuple[float, int] | None) -> None:
+        """Count the calls that the kernel has answered: the time of the last one, and their operations."""
+        if answered is not None:
+            self.latest, operations = answered
             self.commits.changes += operations
+
+    def of_calls(self, until: float, operations: int = 0) -> tuple[tuple[Any, ...], tuple[float, float, int, int]]:
+        """Return what the kernel looks at in calls that it answers, before and after each.
+
+        Clocks; the time from which on more has to be done, when a commit is due, and after how many operations and
+        changed queues. `operations` were there that are not counted yet.
+        """
+        commits = self.commits
+        clocks = self.read_clock, monotonic, self.skew, self.latest, self.horizon
+        return clocks, (
+            until,
+            commits.next_tick,
+            max(commits.most - commits.changes - operations, 0),
+            self.tables.env.most_queues,
+        )
 
     def answer(self) -> None:
         """Let the kernel answer the next calls, if they may need nothing but plain turns: it is the end of one of them.
@@ -187,11 +202,8 @@ class Guard:
             return
         in_force = tables.in_force
         until = min(tables.leases.next_expiry, tables.future.next_due)
-        clocks = self.read_clock, monotonic, self.skew, self.latest, self.horizon
-        ends = until, commits.next_tick, commits.most - commits.changes, tables.env.most_queues
-        settings = in_force.frontier.lease_ttl, tables.longest_delay
         self.owner = ANSWERING
-        plain.begin((clocks, ends, counters.queued, *settings))
+        plain.begin((self.of_calls(until), (counters.queued, in_force.frontier.lease_ttl, tables.longest_delay)))
 
     def refuse(self) -> NoReturn:
         """Raise why a call is not allowed: another thread, a forked child, a closed frontier, or a call in progress."""

@@ -16,7 +16,7 @@ from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Known, Plain, Special, plain_value
 from budgetfrontier.engine.admission.limits import Limits
 from budgetfrontier.engine.admission.placing import Placer
-from budgetfrontier.engine.admission.plain_batches import Gather, PlainBatch, PlainBatches
+from budgetfrontier.engine.admission.plain_batches import Calls, Gather, PlainBatch, PlainBatches
 from budgetfrontier.engine.admission.seen import FilteredSeenTable, SeenTable
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
@@ -219,14 +219,22 @@ class Admitter:
         """The function that admits URLs after `begin_to_gather`."""
         return _gather_none if self._plain is None else self._plain.gather
 
-    def begin_to_gather(self, url: str, now: float) -> Admission | None:
+    def begin_to_gather(self, url: str, now: float, calls: Calls) -> Admission | None:
         """Admit a URL that `place_gathered` puts on its queue, and let `gather` admit more; None if it may not wait."""
-        return None if self._plain is None or self._updates is not None else self._plain.begin_to_gather(url, now)
+        return (
+            None if self._plain is None or self._updates is not None else self._plain.begin_to_gather(url, now, calls)
+        )
 
-    def place_gathered(self) -> None:
-        """Put the URLs that were gathered on their queues, before anything else looks or happens."""
-        if self._plain is not None:
-            self._plain.place_gathered()
+    def place_gathered(self) -> tuple[float, int] | None:
+        """Put the URLs that were gathered on their queues, before anything else looks or happens.
+
+        Return the time and the number of the calls that were answered so; None if there were none.
+        """
+        return None if self._plain is None else self._plain.place_gathered()
+
+    def is_busy(self) -> bool:
+        """Return whether it is the middle of a call that gathers."""
+        return self._plain is not None and self._plain.is_busy()
 
     def take_one(self, given: object, now: float) -> Admission:
         """Admit one URI; return the result. Raises PolicyError, having changed nothing."""
@@ -420,7 +428,7 @@ class Admitter:
         return self._tables.in_force.constant_cost or 0
 
 
-def _gather_none(given: object, now: float) -> None:
+def _gather_none(given: object) -> None:
     """Gather nothing: there is no kernel that does."""
 
 

@@ -29,8 +29,12 @@ _RANK: Final = slice(0, 9)
 """The bytes of a rank before the arrival."""
 MOST_GATHERED: Final = 1000
 """URLs that are gathered before they are placed, so that no call takes long."""
-Gather = Callable[[object, float], Admission | None]
-"""Admits a URL that is placed on its queue by `place_gathered`, given the time; None if it cannot wait for that."""
+Gather = Callable[[object], Admission | tuple[Admission] | None]
+"""Answers a call of `schedule` by a URL that `place_gathered` places on its queue; None if it cannot wait for that.
+
+The result is in a tuple if more is due at the end of the call."""
+Calls = tuple[Any, Any]
+"""Clocks that a call looks at, and what ends the calls that the kernel answers (`Guard.of_calls`)."""
 
 
 class PlainBatch(NamedTuple):
@@ -61,7 +65,8 @@ class PlainBatches:
             carriers=candidates_read.CARRIERS,
         )
         seen.on_forget = self._kernel.forget
-        self.gather: Gather = self._kernel.gather
+        self.gather: Gather = self._kernel.schedule
+        self.is_busy: Callable[[], bool] = self._kernel.is_busy
 
     def read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None) -> PlainBatch | None:
         """Call the policies for a batch, and count INVALID URIs; None if the Python engine has to read it.
@@ -157,16 +162,17 @@ class PlainBatches:
 
     # -- one by one
 
-    def begin_to_gather(self, url: str, now: float) -> Admission | None:
-        """Admit a URL, and let `gather` admit more; None if that is no plain URL, or may not be gathered.
+    def begin_to_gather(self, url: str, now: float, calls: Calls) -> Admission | None:
+        """Admit a URL, and let `gather` answer calls from then on; None if it is no plain URL, or may not be gathered.
 
         What was gathered before is on its queues. Raises PolicyError, with nothing changed.
         """
         if not self._may_gather():
             return None
         put = self._tables.env.seen.put
-        self._kernel.begin_to_gather(MOST_GATHERED, self._candidates.authority, put, _ADDED, _DUPLICATE)
-        return self.gather(url, now)
+        self._kernel.begin_to_gather(MOST_GATHERED, calls, self._candidates.authority, put, _ADDED, _DUPLICATE)
+        admission: Admission | None = self._kernel.gather(url, now)
+        return admission
 
     def _may_gather(self) -> bool:
         """Return whether a URL may be placed on its queue later, as of now, and nobody could tell the difference.
@@ -186,13 +192,20 @@ class PlainBatches:
             and self._candidates.are_simple()
         )
 
-    def place_gathered(self) -> None:
-        """Put the URLs that were gathered on their queues, in the order in which they were scheduled."""
-        found = self._kernel.gathered()
+    def place_gathered(self) -> tuple[float, int] | None:
+        """Put the URLs that were gathered on their queues, in the order in which they were scheduled.
+
+        Return the time and the number of the calls that the kernel has answered; None if it has answered none.
+        """
+        gathered = self._kernel.gathered()
+        if gathered is None:
+            return None
+        found, *of_calls = gathered
         if found is not None:
             new = self._place(found, 0.0, None)  # each has its own time
             self._tables.count_found(new)
             self._tables.counters.duplicates += found.given - new
+        return of_calls[0], of_calls[1]
 
     def results(self, batch: PlainBatch) -> list[Admission]:
         """Return the result for each URI of a batch that was admitted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -18,12 +19,12 @@ from budgetfrontier import Admission, CrawlUri, Frontier, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native
 from budgetfrontier.engine.admission import admit, candidates, plain_batches, seen
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.errors import FrontierBusy, FrontierClosed, PolicyError, WrongThread
 from budgetfrontier.settings.policies.canonicalization import Canonicalization
 from tests.engine.admission.test_twins import tables
 from tests.examples import few
 from tests.fuzz.urls import any_url, near_plain
-from tests.support import START, memory, on_disk, pages
+from tests.support import START, make_settings, memory, on_disk, pages
 
 needs_kernel = pytest.mark.skipif(native.kernel is None, reason=native.described())
 pytestmark = [pytest.mark.usefixtures("same_ids"), needs_kernel]
@@ -152,6 +153,61 @@ def test_a_policy_that_fails_changes_nothing_while_urls_are_gathered() -> None:
     assert frontier.schedule("http://d.test/") is Admission.ADDED
     assert frontier.summary().queued == 10
     frontier.check()
+
+
+class Interrupting(ManualClock):
+    """A clock whose reading does something else first, once: as a signal handler would."""
+
+    then: Callable[[], object] | None = None
+
+    def time(self) -> float:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return super().time()
+
+
+@pytest.mark.parametrize("call", ["schedule", "summary", "lease", "close"])
+def test_a_call_in_the_middle_of_one_that_gathers_is_refused(call: str) -> None:
+    clock, refused = Interrupting(START), []
+    with memory(clock) as frontier:
+        for url in pages("abc", 3):
+            frontier.schedule(url)
+
+        def interrupt() -> None:
+            with pytest.raises(FrontierBusy):
+                getattr(frontier, call)(*(["http://e.test/"] if call == "schedule" else []))
+            refused.append(call)
+
+        clock.then = interrupt
+        assert frontier.schedule("http://d.test/") is Admission.ADDED
+        assert (refused, frontier.summary().queued) == ([call], 10)
+        frontier.check()
+
+
+def test_ctrl_c_in_the_middle_of_a_call_that_gathers_closes_the_frontier(tmp_path: Path) -> None:
+    clock = Interrupting(START)
+    frontier = Frontier.open(tmp_path / "f", make_settings(), clock=clock)
+    for url in pages("abc", 3):
+        frontier.schedule(url)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    clock.then = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        frontier.schedule("http://d.test/")
+    with pytest.raises(FrontierClosed):
+        frontier.schedule("http://d.test/")
+
+
+def test_another_thread_is_refused_while_urls_are_gathered() -> None:
+    with memory() as frontier, ThreadPoolExecutor(1) as pool:
+        for url in pages("abc", 3):
+            frontier.schedule(url)
+        with pytest.raises(WrongThread):
+            pool.submit(frontier.schedule, "http://d.test/").result()
+        assert frontier.summary().queued == 9
 
 
 def test_urls_that_are_gathered_are_committed_in_time(tmp_path: Path) -> None:

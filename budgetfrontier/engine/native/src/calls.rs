@@ -2,6 +2,7 @@
 
 use std::thread::{self, ThreadId};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 /// What holds for the calls of one thread, as long as they are all plain ones.
@@ -23,39 +24,24 @@ pub struct Calls {
     pub operations: usize,
     /// Queues that may have changed before one is due.
     most_dirty: usize,
-    /// URIs in queues, when the calls began.
-    pub queued: i64,
-    /// The settings for the seconds of a lease, and the longest rest of a queue.
-    pub ttl: f64,
-    pub longest_delay: f64,
 }
 
 type Clocks = (Py<PyAny>, Py<PyAny>, f64, f64, f64);
 type Ends = (f64, f64, usize, usize);
-pub type Given = (Clocks, Ends, i64, f64, f64);
+pub type Given = (Clocks, Ends);
 
 impl Calls {
-    /// Take the fields in their order: clocks, what ends the calls, URIs in queues, and settings.
-    pub fn new((clocks, ends, queued, ttl, longest_delay): Given) -> Self {
+    /// Take the fields in their order: clocks, and what ends the calls.
+    pub fn new((clocks, ends): Given) -> Self {
         let (clock, monotonic, skew, latest, horizon) = clocks;
         let (until, next_tick, most, most_dirty) = ends;
         let (thread, operations) = (thread::current().id(), 0);
-        Self {
-            thread,
-            clock,
-            monotonic,
-            skew,
-            latest,
-            horizon,
-            until,
-            next_tick,
-            most,
-            operations,
-            most_dirty,
-            queued,
-            ttl,
-            longest_delay,
-        }
+        Self { thread, clock, monotonic, skew, latest, horizon, until, next_tick, most, operations, most_dirty }
+    }
+
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.clock)?;
+        visit.call(&self.monotonic)
     }
 
     /// Return the time; None if it is another thread's call, or more has to be done first.

@@ -9,10 +9,11 @@ use memchr::memchr;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::batch::{self, Entry, Given, PlainBatch, Uri};
+use crate::calls::{self, Calls};
 use crate::canonical::{PlainBytes, QueryRules};
 use crate::hashing::{ByHash, ByText, Fingerprint};
 
@@ -212,16 +213,19 @@ impl BatchReader {
 
     /// Let `gather` take up to `most` URLs, until `gathered` is called.
     ///
-    /// `authority` is that of `read`, `put` is `Cursor.put` of py-lmdb; `added` and `duplicate` are the results.
+    /// `calls` has the fields of `Calls`. `authority` is that of `read`, `put` is `Cursor.put` of py-lmdb; `added` and
+    /// `duplicate` are the results.
     fn begin_to_gather(
         &mut self,
         most: usize,
+        calls: calls::Given,
         authority: Py<PyAny>,
         put: Py<PyAny>,
         added: Py<PyAny>,
         duplicate: Py<PyAny>,
     ) {
-        self.gathering = Some(Gathering { batch: PlainBatch::default(), most, authority, put, added, duplicate });
+        let (batch, calls) = (PlainBatch::default(), Calls::new(calls));
+        self.gathering = Some(Gathering { batch, most, calls, authority, put, added, duplicate });
     }
 
     /// Read a URL, add its fingerprint to a table, and keep the URL for `gathered` if that is new.
@@ -237,9 +241,32 @@ impl BatchReader {
         result
     }
 
-    /// Return the URLs that `gather` has kept, and let it take no more; None if it has taken none.
-    fn gathered(&mut self) -> Option<PlainBatch> {
-        self.gathering.take().map(|found| found.batch).filter(|batch| !batch.each.is_empty())
+    /// Answer a call of `Frontier.schedule` by `gather`: return the result, in a tuple if more is due at its end; None if
+    /// it is Python's.
+    fn schedule<'py>(slf: &Bound<'py, Self>, given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = slf.py();
+        let Ok(mut this) = slf.try_borrow_mut() else { return Ok(None) };
+        let Some(gathering) = &mut this.gathering else { return Ok(None) };
+        let Some(now) = gathering.calls.now(py)? else { return Ok(None) };
+        let Some(result) = this.gather(py, given, now)? else { return Ok(None) };
+        let result = result.into_bound(py);
+        let Some(gathering) = &mut this.gathering else { return Ok(Some(result)) };
+        if gathering.calls.leave(py, 1, 0)? {
+            return Ok(Some(PyTuple::new(py, [result])?.into_any()));
+        }
+        Ok(Some(result))
+    }
+
+    /// Return whether it is the middle of a call.
+    fn is_busy(slf: &Bound<'_, Self>) -> bool {
+        slf.try_borrow_mut().is_err()
+    }
+
+    /// Return the URLs that `gather` has kept (None if it has taken none), the time of the last call of `schedule`, and
+    /// the number of these calls, and let it take no more; None if it does not.
+    fn gathered(&mut self) -> Option<(Option<PlainBatch>, f64, usize)> {
+        let Gathering { batch, calls, .. } = self.gathering.take()?;
+        Some((Some(batch).filter(|batch| !batch.each.is_empty()), calls.latest, calls.operations))
     }
 
     /// Remember the URLs of a batch that was recorded: they are recognized without a look at the table.
@@ -249,6 +276,7 @@ impl BatchReader {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Some(gathering) = &self.gathering else { return Ok(()) };
+        gathering.calls.traverse(&visit)?;
         visit.call(&gathering.authority)?;
         visit.call(&gathering.put)
     }
@@ -269,6 +297,7 @@ type ReadRules = (Vec<String>, Vec<String>, Vec<String>, Vec<String>, bool, bool
 struct Gathering {
     batch: PlainBatch,
     most: usize,
+    calls: Calls,
     authority: Py<PyAny>,
     put: Py<PyAny>,
     added: Py<PyAny>,

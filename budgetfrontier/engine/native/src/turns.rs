@@ -139,6 +139,16 @@ struct Work {
     has_read: bool,
     /// The calls that need nothing else; None: Python answers all.
     calls: Option<Calls>,
+    terms: Terms,
+}
+
+/// What calls look at beside the time: URIs in queues when they began, the seconds of a lease, and the longest rest of
+/// a queue.
+#[derive(Default)]
+struct Terms {
+    queued: i64,
+    ttl: f64,
+    longest_delay: f64,
 }
 
 /// Changes of the totals.
@@ -232,7 +242,7 @@ impl Turns {
 
     /// Begin with the limits in force, the ring's last position, the next wake time, and the next lease's id.
     ///
-    /// Python answers all calls until a `settle`, unless `calls` has what they look at: the fields of `Calls`.
+    /// Python answers all calls until a `settle`, unless `calls` has what they look at: the fields of `Calls` and `Terms`.
     #[pyo3(signature = (limits, ring_back, next_wake, next_id, calls = None))]
     fn begin(
         &self,
@@ -240,10 +250,14 @@ impl Turns {
         ring_back: i64,
         next_wake: f64,
         next_id: u64,
-        calls: Option<calls::Given>,
+        calls: Option<(calls::Given, (i64, f64, f64))>,
     ) -> PyResult<()> {
-        let calls = calls.map(Calls::new);
-        *self.lock()? = Some(Work { limits, ring_back, next_wake, next_id, calls, ..Work::default() });
+        let mut work = Work { limits, ring_back, next_wake, next_id, ..Work::default() };
+        if let Some((calls, (queued, ttl, longest_delay))) = calls {
+            work.calls = Some(Calls::new(calls));
+            work.terms = Terms { queued, ttl, longest_delay };
+        }
+        *self.lock()? = Some(work);
         Ok(())
     }
 
@@ -298,7 +312,7 @@ impl Turns {
         let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
         let Some(calls) = &mut work.calls else { return Ok(NOT_ANSWERED) };
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
-        let deadline = now + calls.ttl;
+        let deadline = now + work.terms.ttl;
         calls.until = calls.until.min(deadline);
         if now >= work.next_wake && !self.wake(py, work, now, moves)? {
             return Ok(NOT_ANSWERED);
@@ -326,7 +340,7 @@ impl Turns {
         let Ok(mut lock) = self.work.try_lock() else { return Ok(NOT_ANSWERED) };
         let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
         let Some(calls) = &mut work.calls else { return Ok(NOT_ANSWERED) };
-        if !lease.get_type().is(&self.parts.lease) || calls.queued + work.totals.queued <= 1 {
+        if !lease.get_type().is(&self.parts.lease) || work.terms.queued + work.totals.queued <= 1 {
             return Ok(NOT_ANSWERED);
         }
         let ending = match &details {
@@ -335,7 +349,7 @@ impl Turns {
         };
         let Some(ending) = ending else { return Ok(NOT_ANSWERED) };
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
-        let latest = now + calls.longest_delay;
+        let latest = now + work.terms.longest_delay;
         let lease_id = lease.getattr(intern!(py, "id"))?;
         if self.end_one(py, work, &lease_id, now, &ending, latest, moves)? != Ended::Now {
             return Ok(NOT_ANSWERED);
@@ -355,7 +369,7 @@ impl Turns {
         let Ok(mut lock) = self.work.try_lock() else { return Ok((0, NOT_ANSWERED)) };
         let Some(work) = lock.as_mut() else { return Ok((0, NOT_ANSWERED)) };
         let Some(calls) = &mut work.calls else { return Ok((0, NOT_ANSWERED)) };
-        if calls.queued + work.totals.queued <= items.len() as i64 {
+        if work.terms.queued + work.totals.queued <= items.len() as i64 {
             return Ok((0, NOT_ANSWERED));
         }
         let mut endings = Vec::with_capacity(items.len());
@@ -364,7 +378,7 @@ impl Turns {
             endings.push(ending);
         }
         let Some(now) = calls.now(py)? else { return Ok((0, NOT_ANSWERED)) };
-        let latest = now + calls.longest_delay;
+        let latest = now + work.terms.longest_delay;
         for (place, (lease, id, ending)) in endings.iter().enumerate() {
             match self.end_one(py, work, id, now, ending, latest, moves)? {
                 Ended::Now => {}
