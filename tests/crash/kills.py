@@ -105,6 +105,7 @@ def to_the_end(figures: Figures, subject: Subject) -> None:
     held = Counter(uri.url for queue in model.queues.values() for uri in queue.uris)
     held += Counter(uri.url for _, uri in model.future) + Counter(uri.url for uri in model.dead)
     steps, finished = drain(model)
+    held -= Counter(uri.url for uri in model.dead)  # those whose URLs waited, too
     outcome = run_process(subject, steps, NoFault())
     if outcome.problem or not outcome.done:
         figures.problems.append(f"{figures.fault}: crawled to the end: {outcome.problem or outcome.ended}")

@@ -18,11 +18,20 @@ from tests.stateful.model import OPTIONS, PLAIN, PRELOADED, Model
 from tests.stateful.undoing import discard, undo
 
 START = 1_000_000.0
+PLAIN_URI: dict[str, Any] = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None}
+PLAIN_URI |= {"queue": None, "source": None, "precedence": None}
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test", "e.test", "f.test")
 PAGES = 60
 RANKED = {"preloaded": {"file": str(PRELOADED), "base": 2, "default": "cost"}}
-WITHOUT_BUDGETS = [groups for groups in model_settings.GROUPS if not any("total_budget" in group for group in groups)]
+WITHOUT_BUDGETS = [
+    groups for groups in model_settings.GROUPS if not any({"total_budget", "quotas"} & group.keys() for group in groups)
+]
 """Groups whose queues can all be crawled to the end."""
+IN_PYTHON = (
+    *("keep_urls", "update_priority", "min_interval", "precedence_floor", "precedence_policy"),
+    *("uri_precedence_policy", "groups", "quotas.queue", "target_active"),
+)
+"""The settings that may keep the kernel from taking turns."""
 ON_QUEUES = ("retire", "unretire", "snooze", "wake")
 STEERING = (*ON_QUEUES, "adjust", "pause", "resume", "delete", "replay", "drop", "undo", "discard")
 
@@ -80,6 +89,7 @@ class Ledger(Model):
 
     def reopened(self, changed: dict[str, Any] | None = None, *, keep_leases: bool = False) -> None:
         """A process has died, or closed; the next opens the frontier, perhaps with other settings."""
+        self.given = 0
         if not keep_leases:
             self.drop_leases(counted=True)
         if changed and any(self.options[name] != value for name, value in changed.items()):
@@ -89,8 +99,11 @@ class Ledger(Model):
 
 
 def any_options(chance: Random) -> dict[str, Any]:
-    """Settings of a frontier, by the names of the model, and how often it commits."""
-    return {
+    """Settings of a frontier, by the names of the model, and how often it commits.
+
+    Half of them leave turns to the compiled kernel, if it is there.
+    """
+    options = {
         "hold_queues": chance.random() < 0.5,
         "balance_replenish_amount": chance.choice((1, 3, 3, 5, 3000)),
         "queue_total_budget": chance.choice((-1, -1, -1, 8, 20)),
@@ -120,6 +133,9 @@ def any_options(chance: Random) -> dict[str, Any]:
         "quotas.queue": chance.choice(({}, {}, {"successes": 4}, {"bytes": 1400})),
         "target_active": chance.choice(("auto", "auto", 2)),
     }
+    if options["precedence_policy"] != "base":
+        options["precedence_floor"] = None  # a queue beyond it would never be crawled
+    return options | ({name: OPTIONS[name] for name in IN_PYTHON} if chance.random() < 0.5 else {})
 
 
 def settings_of(options: dict[str, Any]) -> Settings:
@@ -131,9 +147,19 @@ def settings_of(options: dict[str, Any]) -> Settings:
 # -- planning
 
 
-def any_uri(chance: Random, now: float) -> dict[str, Any]:
-    """A URI, by the arguments of CrawlUri; now and then for later, forced, or on a queue that is not its host's."""
+def is_plain(options: dict[str, Any]) -> bool:
+    """Whether a frontier leaves turns to the kernel. Its URIs are plain, too, and adjustments rare."""
+    return all(options[name] == OPTIONS[name] for name in IN_PYTHON)
+
+
+def any_uri(chance: Random, now: float, *, plain: bool = False) -> dict[str, Any]:
+    """A URI, by the arguments of CrawlUri; now and then for later, forced, or on a queue that is not its host's.
+
+    A `plain` one is a URL, most times.
+    """
     host = chance.choice(HOSTS)
+    if plain and chance.random() < 0.9:
+        return PLAIN_URI | {"url": f"https://{host}/{chance.randrange(PAGES)}"}
     return {
         "url": f"https://{host}/{chance.randrange(PAGES)}",
         "cost": chance.choice((None, None, None, 0, 1, 2, 5)),
@@ -142,14 +168,14 @@ def any_uri(chance: Random, now: float) -> dict[str, Any]:
         "force": chance.random() < 0.1,
         "not_before": now + chance.choice((2.0, 40.0, 700.0)) if chance.random() < 0.15 else None,
         "queue": "forced" if host == "f.test" and chance.random() < 0.3 else None,
-        "source": chance.choice((None, None, "one")),
+        "source": None if plain else chance.choice((None, None, "one")),
         "precedence": chance.choice((None, None, None, 0, 2)),
     }
 
 
-def _batch(chance: Random, now: float, size: int) -> list[dict[str, Any]]:
+def _batch(chance: Random, now: float, size: int, *, plain: bool) -> list[dict[str, Any]]:
     """URIs to be given at once; what is for later first, for a batch creates the queues of those first."""
-    return sorted((any_uri(chance, now) for _ in range(size)), key=lambda spec: spec["not_before"] is None)
+    return sorted((any_uri(chance, now, plain=plain) for _ in range(size)), key=lambda spec: spec["not_before"] is None)
 
 
 def any_values(chance: Random) -> dict[str, int]:
@@ -179,14 +205,17 @@ def plan(model: Ledger, chance: Random, length: int) -> list[Step]:
 
 def _arguments(op: str, model: Ledger, chance: Random) -> tuple[Any, ...] | None:
     """What to call an operation with; None if there is nothing for it to do."""
-    out, keys = sorted(model.leases), sorted(model.queues)
+    out, keys, plain = sorted(model.leases), sorted(model.queues), is_plain(model.options)
     match op:
         case "schedule":
-            return (any_uri(chance, model.now),)
+            return (any_uri(chance, model.now, plain=plain),)
         case "schedule_many":
-            return tuple(_batch(chance, model.now, chance.randint(1, 12)))
+            return tuple(_batch(chance, model.now, chance.randint(1, 12), plain=plain))
         case "lease":
             return chance.choice((1, 1, 2, 5)), chance.choice((15.0, 300.0, 2000.0))
+        case "finish" if out and plain and chance.random() < 0.7:
+            options = PLAIN | {"fetch_seconds": chance.choice((None, 0.8)), "size": chance.choice((0, 700))}
+            return chance.choice(out), "SUCCESS", options, []
         case "finish" if out:
             outcome = chance.choice(("SUCCESS",) * 6 + ("RETRY", "RETRY", "FAILURE", "DEFERRED", "DISREGARDED", "DEAD"))
             options = PLAIN | {
@@ -198,12 +227,17 @@ def _arguments(op: str, model: Ledger, chance: Random) -> tuple[Any, ...] | None
                 "reason": chance.choice(("", "robots")),
                 "status": chance.choice((0, 0, 200, 500, 429, 503)),
             }
-            return chance.choice(out), outcome, options, _batch(chance, model.now, chance.choice((0, 0, 1, 4)))
+            return (
+                chance.choice(out),
+                outcome,
+                options,
+                _batch(chance, model.now, chance.choice((0, 0, 1, 4)), plain=plain),
+            )
         case "landed" if out:
             return chance.choice(out), chance.choice((None, 0.8, 10.0)), chance.choice((None, None, 45.0))
         case "renew" if out:
             return chance.choice(out), chance.choice((15.0, 300.0))
-        case "adjust":
+        case "adjust" if not plain or chance.random() < 0.2:
             return chance.choice(("*", "queue:b.test", "host:*.a.test", "domain:a.test")), any_values(chance)
         case "retire" | "wake" if keys:
             return (chance.choice(keys),)
