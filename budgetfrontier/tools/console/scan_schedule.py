@@ -1,4 +1,4 @@
-"""When a scan of all queues runs: for a page that needs one, at most once a minute, in a process of its own."""
+"""When a scan of all queues runs: for a page, once a minute or after a change of settings, in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from budgetfrontier.tools.console.scan_process import Scan, ScanLine
 
 EVERY = 60.0
 """Seconds between the beginnings of two scans, at least, while settings do not change."""
-_REST = 4
+_REST = 1
 """The times as long as a scan took that pass after it, at least, if settings have changed since."""
 FRESH = 2 * EVERY
 """Seconds for which a scan stands for what it takes a pass over all queues to know."""
