@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,21 +16,22 @@ def test_a_change_of_settings_has_a_scan_follow_soon(monkeypatch: pytest.MonkeyP
     now = [1000.0]
     clock = SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0])
     monkeypatch.setattr(scan_schedule, "time", clock)
-    scans = Scans(Path("nowhere"))
-    assert not scans.is_due, "nobody wants one"
+    scans, due = Scans(Path("nowhere")), []
+    due.append(scans.is_due)  # nobody wants one
     scans.want()
-    assert scans.is_due
+    due.append(scans.is_due)
     scans._wanted, scans._begun = False, now[0]
     latest: Any = SimpleNamespace(when=now[0], scan=SimpleNamespace(revision=7, seconds=4.0))
     scans.latest = latest
     now[0] += 5.0
     scans.want(7)
-    assert not scans.is_due, "the settings are those of the scan"
+    due.append(scans.is_due)  # the settings are those of the scan
     scans.want(8)
-    assert not scans.is_due, "one that takes four seconds leaves four seconds between two"
+    due.append(scans.is_due)  # one that takes four seconds leaves four seconds to the next
     now[0] += 3.0
-    assert scans.is_due
+    due.append(scans.is_due)
     scans._wanted = scans._changed = False
-    now[0] = time.time() + EVERY
+    now[0] += EVERY
     scans.want(7)
-    assert scans.is_due, "it is old"
+    due.append(scans.is_due)  # it is old
+    assert due == [False, True, False, False, True, True]
