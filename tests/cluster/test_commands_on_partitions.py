@@ -283,6 +283,31 @@ def test_a_command_that_no_partition_could_apply_is_in_no_log(cluster: Cluster, 
 
 
 @pytest.mark.usefixtures("at_rest")
+def test_a_command_has_the_figures_of_the_crawl_whatever_the_audit_is_asked_for(
+    cli: Cli, directory: MemoryDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a queue, and of the newest entries of each partition, only some partitions tell it at first."""
+    urls = [f"https://{host}/{page}" for host in HOSTS[:8] for page in range(3)]
+    for arguments in (["snooze", "--match", "*", "--for", "1s"], ["forget", *urls]):
+        assert cli(*arguments, "--reason", "many")[0] == 0
+    many, forget = json.loads(cli("audit", "--limit", "2", "--format", "json")[1])
+    assert (many["effect"]["changed"], many["partitions"]) == (12, "0-3")
+    assert (forget["args"]["uris"], forget["partitions"]) == (24, "0-3")
+    for host in HOSTS[:8]:
+        found = json.loads(cli("audit", "--queue", host, "--format", "json")[1])[-2:]
+        assert [one.pop("covers") for one in found] == ["yes", "perhaps"]
+        assert found == [{name: value for name, value in one.items() if name != "covers"} for one in (many, forget)]
+    assert cli("snooze", HOSTS[0], "--for", "1h")[0] == 0
+    assert json.loads(cli("audit", "--limit", "2", "--format", "json")[1])[0] == forget
+    monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
+    of_another = next(number for number in range(PARTITIONS) if number != partition_of_queue(HOSTS[0], PARTITIONS))
+    lose(directory, of_another)
+    code, out, err = cli("audit", "--queue", HOSTS[0], "--operation", "snooze", "--format", "json")
+    row = next(one for one in json.loads(out) if "match" in one["args"])
+    assert row["effect"]["changed"] < 12 and f"partition {of_another} of 4 does not answer" in err and code == 1
+
+
+@pytest.mark.usefixtures("at_rest")
 def test_the_crawl_and_its_queues_are_steered(cli: Cli) -> None:
     assert cli("retire", "h5.test", "--reason", "a trap") == (0, "h5.test: RETIRED -> RETIRED\n", "")
     audit = ("audit", "--queue", "h5.test", "--operation", "retire", "--format", "json")

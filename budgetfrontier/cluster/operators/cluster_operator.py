@@ -13,6 +13,7 @@ from msgspec import structs
 from budgetfrontier.cluster.directory.summaries import PartitionSummary, Reported
 from budgetfrontier.cluster.operators import explaining, merging, queue_finding, steering_plan
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners, refused
+from budgetfrontier.cluster.operators.entry_names import read_name
 from budgetfrontier.cluster.operators.inspection import MOST_BYTES, MOST_LISTED, MOST_ROWS, QueueRow, RowPage
 from budgetfrontier.cluster.operators.merging import CrawlFacts
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow, partition_rows
@@ -236,11 +237,22 @@ class ClusterOperator:
     def audit(
         self, *, key: str | None = None, where: Where | None = None, count: int | None = None, before: int = 0
     ) -> Listed[AuditRow]:
-        """Return the audit, newest first, one row for a command to all partitions, of the newest `count` of each."""
+        """Return the audit, newest first, one row for a command to all partitions, of the newest `count` of each.
+
+        What others of them tell of these commands is asked for after that, so that each row is of the whole crawl.
+        """
         count = MOST_ROWS if count is None else min(count, MOST_ROWS)
         found: dict[int, list[AuditRow]] = self._ask("audit", list[AuditRow], key, count=count, key=key)
         is_cut = any(len(entries) == MOST_ROWS for entries in found.values())
         left_out = f"older entries left out: owners send the newest {MOST_ROWS:,}" if is_cut else ""
+        told = {number: {str(row.id) for row in rows} for number, rows in found.items()}
+        cut = [number for number, rows in found.items() if len(rows) >= count]
+        others = cut if key is None else [*{*range(self.owners.partitions)} - found.keys()]
+        lacking = {name for number in others for name in set().union(*told.values()) - told.get(number, set())}
+        if names := sorted(name for name in lacking if isinstance(read_name(name), bytes)):
+            for number, rows in self.owners.ask("audit", list[AuditRow], of=others, count=count, names=names).items():
+                more = (row for row in rows if row.id not in told.get(number, ()))
+                found[number] = [*found.get(number, ()), *more]
         rows = merging.merged_audit(found)[::-1]
         return Listed([row for row in rows if where is None or where(row.entry)], left_out)
 

@@ -28,7 +28,7 @@ from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.frontier_reads import FrontierReads
-from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, Selection
+from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, Selection, Where
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
 from budgetfrontier.reports.retired_list import RetiredList
@@ -179,11 +179,17 @@ def explain(reads: FrontierReads, *, target: str, anywhere: bool = False) -> Exp
     return found
 
 
-def audit(reads: FrontierReads, *, count: int, key: str | None = None) -> list[AuditRow]:
-    """Return the newest entries of the audit, or those about a queue, by their names, newest first."""
-    names = _names(reads.reader)
-    rows = islice(reads.audit_rows(key, name=names.name), min(count, MOST_ROWS))
-    named = (msgspec.structs.replace(row, entry=names.entry(row.entry)) for row in rows)
+def audit(
+    reads: FrontierReads, *, count: int, key: str | None = None, names: list[str] | None = None
+) -> list[AuditRow]:
+    """Return the newest entries of the audit, or those about a queue, or the commands of some names, newest first."""
+    known = _names(reads.reader)
+    where: Where | None = None
+    if names is not None:
+        chosen = {number for name in names if (number := _commands(reads.reader).entry_of(bytes.fromhex(name)))}
+        where, count = (lambda entry: entry.id in chosen), len(chosen)
+    rows = islice(reads.audit_rows(key, where=where, name=known.name), min(count, MOST_ROWS))
+    named = (msgspec.structs.replace(row, entry=known.entry(row.entry)) for row in rows)
     return list(_up_to(named, lambda one: len(protocol.encode(one))))
 
 

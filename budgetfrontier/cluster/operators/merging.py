@@ -210,7 +210,7 @@ def merged_audit(entries: Mapping[int, Iterable[AuditRow]]) -> list[AuditRow]:
             name,
             merged_entry({number: one.entry for number, one in parts.items()}),
             numbers_as_text(parts),
-            next(iter(parts.values())).covers,
+            next((one.covers for one in parts.values() if one.covers), None),
             max(one.inverse for one in parts.values()),
         )
         for name, parts in found.items()
@@ -248,6 +248,8 @@ def merged_entry(entries: Mapping[int, AuditEntry]) -> AuditEntry:
     args = entry.args
     if isinstance(args.get("ids"), list):
         args = args | {"ids": [number for one in done for number in one.args.get("ids") or ()][:_NAMED]}
+    if isinstance(args.get("uris"), int):  # the number of those that each was given
+        args = args | {"uris": sum(one.args["uris"] for one in entries.values())}
     error = f"in {named_partitions(refused)}: {next(iter(refused.values()))}" if refused else None
     return msgspec.structs.replace(entry, args=args, effect=merged_effect([one.effect for one in done]), error=error)
 
