@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import CrawlUri
@@ -14,6 +14,21 @@ from budgetfrontier.core.vocabulary import OF_GROUP
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import Limits, QueueSettings
+
+
+_OF = {"host": "hosts", "queue": "queues", OF_GROUP: "groups"}
+"""The kinds of quotas that count only while one of them is in force, in words."""
+
+
+def counted_from_now(before: Set[str], after: Set[str]) -> list[str]:
+    """Return the warnings about kinds of quotas that come into force in a crawl that has fetched something.
+
+    >>> counted_from_now({"host"}, {"host", "queue"})
+    ['quotas of queues count from now on: none was in force, and fetches before are not in the count']
+    """
+    kinds = (name for kind, name in _OF.items() if kind in after and kind not in before)
+    text = "quotas of {} count from now on: none was in force, and fetches before are not in the count"
+    return [*map(text.format, kinds)]
 
 
 def first_reached(stats: object, quota: Limits) -> str:

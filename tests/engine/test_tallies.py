@@ -53,6 +53,24 @@ def test_a_quota_used_up_retires_the_queue(kind: str, quota: dict[str, Any], siz
         frontier.check()
 
 
+@pytest.mark.parametrize(("kind", "name"), [("host", "hosts"), ("queue", "queues"), ("label", ""), ("group", "groups")])
+def test_the_first_quota_of_a_kind_warns_that_earlier_fetches_are_not_in_its_count(kind: str, name: str) -> None:
+    setting = "group.quotas" if kind == "group" else f"quotas.{kind}"
+    change = {"match": "group:domain" if kind == "group" else "*", setting: {"successes": 25}}
+    told = [f"quotas of {name} count from now on: none was in force, and fetches before are not in the count"]
+    groups = [{"name": "domain", "by": "registered-domain"}]
+    with Frontier.open(":memory:", Settings.from_dict({"groups": groups})) as frontier:
+        assert frontier.adjust(**change, dry_run=True).warnings == []  # nothing was fetched yet
+        frontier.schedule_many(pages("a", 5))
+        frontier.finish(one(frontier))
+        assert frontier.adjust(**change, dry_run=True).warnings == (told if name else [])
+        assert frontier.adjust(**change).warnings == (told if name else [])
+        first = frontier.audit()[-1]
+        assert first.effect.get("warnings", []) == (told if name else [])
+        change[setting] = {"successes": 30}
+        assert frontier.adjust(**change, dry_run=True).warnings == frontier.adjust(**change).warnings == []
+
+
 def test_errors_are_failures_and_dead_letters_and_retries_count_their_bytes() -> None:
     ends = [Outcome.FAILURE, Outcome.DEAD, Outcome.RETRY, Outcome.RETRY, Outcome.DEFERRED, Outcome.DISREGARDED]
     with memory(quotas={"queue": {"errors": 4}}, retry={"max_retries": 1, "delay": 0}) as frontier:

@@ -27,6 +27,7 @@ from budgetfrontier.engine.commands.survey import (
 )
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules.quotas import counted_from_now
 from budgetfrontier.settings import delay_conflicts, plugins, sheets
 from budgetfrontier.settings.matching import GROUP, Match, parse_match, spellings, unknown_keys
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
@@ -82,7 +83,8 @@ class Adjustment(msgspec.Struct, kw_only=True):
     followed.
 
     `unknown` are the keys that `match` names and no queue has yet. `warnings` are about values that would have no
-    effect: a `politeness.min_delay` longer than the `max_delay` in force.
+    effect: a `politeness.min_delay` longer than the `max_delay` in force; and about the first quota of a kind, which
+    counts from then on only.
 
     `by_next_uri`, of a dry run: some URIs of a queue may match and others not, as with `regex:`; then the next one
     decides for the queue, as it does for its settings, and the figures count until another is the next.
@@ -246,13 +248,17 @@ def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     gone = [one for one in before if one.id not in stay]
     come = [one for one in after if one.id not in were]
     retired, waiting = counters.retired - counters.retired_by_name, counters.inactive + counters.ineligible
+    quotas = tables.in_force.quotas
     precedence = any("precedence" in one.set or sheets.is_about_sheets(one) for one in (*gone, *come))
     kernel.rollout.change_settings(settings, after, now, precedence=precedence)
     write_settings(tables.env.txn, tables.env.db[keys.META], settings, after)
     effect: dict[str, Any] = {"reconsidered_count": retired}
     if settings.frontier.precedence_floor is not None and (precedence or tables.in_force.mixes_precedences):
         effect["regraded_count"] = waiting
-    if warnings := delay_conflicts.of_change(settings, before, after):
+    warnings = delay_conflicts.of_change(settings, before, after)
+    if counters.succeeded:
+        warnings += counted_from_now(quotas, tables.in_force.quotas)
+    if warnings:
         effect["warnings"] = warnings
     if replaced := [one for one in gone if one.id not in change.remove]:
         effect["replaced"] = [plain(one) for one in replaced]

@@ -19,6 +19,7 @@ from budgetfrontier.engine.commands.survey import Change, QueueSums, ValueCounts
 from budgetfrontier.rules.budgets import is_over_total, rest_of_total, total_of
 from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.queue_states import ACTIVE, INELIGIBLE, RETIRED, is_revived_by_change
+from budgetfrontier.rules.quotas import counted_from_now
 from budgetfrontier.settings import plugins, windows
 from budgetfrontier.settings.grouping import Grouping
 from budgetfrontier.settings.matching import Match
@@ -193,14 +194,15 @@ def preview(
             held_until = min(held_until, opens or inf)
         if (held or is_out or will[_STOPPED] or opens) and hands_out(queue):
             held_back += queue.queued
+    kinds = [side.quotas.kinds for side in sides]
     found = effect_of(groups.survey(change, view.counters().time, unknown_of(view, change))) | {"then": standing.then()}
     if in_scope is not None:
         found["disregarded"] = reviving.disregarded + lifted.disregarded + after.disregarded
     return {
         **found,
-        "warnings": list(change.warnings),
+        "warnings": [*change.warnings, *(counted_from_now(*kinds) if view.counters().succeeded else ())],
         "by_next_uri": _goes_by_next_uri(view, change.match),
-        "quotas": any(side.quotas.kinds for side in sides),
+        "quotas": any(kinds),
         "held_back": 0 if counts["revived_count"] or counts["eligible_count"] else held_back,
         "held_until": held_until if held_until < inf else 0.0,
         **named,
