@@ -64,7 +64,15 @@ def test_ages_are_those_of_now_and_not_of_the_newest_summary() -> None:
     for now, ago in ((NOW + 130, "2m10s ago"), (0.0, "just now")):
         merged = merged_report([part(), part()], CrawlFacts("kafka://b/test", 0, now=now))
         assert merged.generated == max(now, NOW)
-        assert process_line(merged.standing) == f"0 workers, last commit {ago}"
+        assert process_line(merged.standing) == f"none; last commit {ago}"
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_crawl_without_workers_is_not_alive(workers: int) -> None:
+    merged = merged_report([part(), part()], CrawlFacts("kafka://b/test", workers, unanswered="all are away"))
+    assert merged.standing.process.alive is (workers > 0)
+    over = merged_report([part(), part()], CrawlFacts("kafka://b/test", workers, state=CrawlState.FINISHED))
+    assert over.verdict.slug == "nothing"
 
 
 def test_the_state_is_unknown_while_a_partition_does_not_answer() -> None:

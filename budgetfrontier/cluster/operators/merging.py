@@ -376,9 +376,12 @@ def _runs(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _process(processes: Sequence[Process], workers: int) -> Process:
-    """Return the workers as the process of the crawl; they have answered, so that none is said to hang."""
+    """Return the workers as the process of the crawl; they have answered, so that none is said to hang.
+
+    Without any that is not lost, the reports are of summaries, and nothing is alive.
+    """
     return Process(
-        alive=any(one.alive for one in processes),
+        alive=workers > 0 and any(one.alive for one in processes),
         pid=None,
         program=counted(workers, "worker"),
         began=least(one.began for one in processes),
