@@ -33,6 +33,7 @@ _UNKNOWN = (
     "It is not recorded as seen, so that the next link to it, or an import, adds it: it was forgotten, forced, or lost "
     "in a repair."
 )
+_ROBOTS = "It is not recorded as seen: no robots.txt is that a crawler fetches for the rules of its host."
 
 
 def explain(
@@ -218,7 +219,7 @@ class _Explainer:
             again = fate.again and not (refused or quotas)
             explanation.add(
                 fate.code,
-                fate.text if known else f"{fate.text} {_UNKNOWN}",
+                fate.text if known else f"{fate.text} {_ROBOTS if url == robots_url(url) else _UNKNOWN}",
                 verdict=Outlook.BLOCKED if again and not known else Outlook.NEVER,
                 command=self._queues.command("import", *(("--force",) if known else ()), url) if again else None,
             )

@@ -34,6 +34,8 @@ def test_urls_of_the_log_that_wait_for_nothing_are_forgotten(job: Path, cli: Cli
     explained = cli("explain", job, "http://snoozed.test/0").out
     assert "It is not recorded as seen" in explained and "--force" not in explained
     assert f"import {job} http://snoozed.test/0" in explained
+    robots = " ".join(cli("explain", job, "http://snoozed.test/robots.txt").out.split())
+    assert "It is not recorded as seen: no robots.txt is" in robots and "forgotten" not in robots
     assert "added 1," in cli("import", job, "http://snoozed.test/0").out
     assert "duplicate 1," in cli("import", job, "http://gone.test/").out
     number = done.err.split()[done.err.split().index("undo") + 2]
