@@ -716,7 +716,7 @@ class Frontier:
         return self._steering.steer_queue("unretire", key, who, reason)
 
     def snooze(self, key: str, *, until: float, reason: str = "", who: str | None = None) -> bool:
-        """Block a queue until a time (epoch seconds); the block survives restarts."""
+        """Block a queue until a time (epoch seconds), unless that is past; the block survives restarts."""
         return self._steering.steer_queue("snooze", key, who, reason, until=arguments.number(until, "until"))
 
     def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:

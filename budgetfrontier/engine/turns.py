@@ -489,8 +489,8 @@ class Turns:
         return self.groups.is_over_budget(queue, group, moves=moves)
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
-        """Block a queue until a time; a URI that is out stays out."""
-        self.wait(queue, wake_times.blocked(queue, until), now)
+        """Block a queue until a time, unless that is past; a URI that is out stays out."""
+        self.wait(queue, wake_times.blocked(queue, until, now), now)
 
     def wait(self, queue: QueueRecord, waits: wake_times.Waits, now: float) -> None:
         """Let a queue wait until a time."""

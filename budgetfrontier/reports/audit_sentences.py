@@ -66,7 +66,11 @@ def undone(effect: _Values) -> str:
 
 def _changed(effect: _Values) -> list[str]:
     before, after = effect.get("before", {}), effect.get("after", {})
-    return [
+    stays = before.get("state") == after.get("state") == "RETIRED"
+    held = "retired by name now, so that no change of settings revives it"
+    freed = "retired by name no more, so that a change of settings may revive it"
+    by_name = [held if after["by_name"] else freed] if stays and before["by_name"] != after["by_name"] else []
+    return by_name + [
         f"{in_words(name)} {_value(name, before.get(name))} -> {_value(name, value)}"
         for name, value in after.items()
         if value != before.get(name) and name in ("state", "pause_reason", *PACE, "wake_time")
@@ -222,7 +226,8 @@ def _snoozed(args: _Values, effect: _Values) -> str:
     key, until = _short(args["queue"]), format_time(args["until"])
     if longer := waits_longer(args, effect):
         return f"Blocked queue {key} until {until}, which changed nothing: {longer}{_new_state(effect)}."
-    return f"Blocked queue {key} until {until}{_new_state(effect)}."
+    nothing = ", which changed nothing" if effect.get("before") == effect.get("after") else ""
+    return f"Blocked queue {key} until {until}{nothing}{_new_state(effect)}."
 
 
 def waits_longer(args: _Values, effect: _Values) -> str:

@@ -88,9 +88,15 @@ def host_waits(queue: QueueRecord, now: float) -> bool:
     return queue.wake_time > now and Waits.of(queue).reopened > now
 
 
-def blocked(queue: QueueRecord, until: float) -> Waits:
-    """Return the waits of a queue that its operator blocks until a time, or as long as it waits already."""
-    waits, until = Waits.of(queue), max(until, Waits.of(queue).reopened)
+def blocked(queue: QueueRecord, until: float, now: float) -> Waits:
+    """Return the waits of a queue that its operator blocks until a time, or as long as it waits already.
+
+    A time that is past changes nothing.
+    """
+    waits = Waits.of(queue)
+    if until <= now:
+        return waits
+    until = max(until, waits.reopened)
     return Waits(
         max(until, waits.closed_until), until, queue.delayed, waits.earned, queue.paced_until, queue.closed_until
     )

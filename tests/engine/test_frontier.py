@@ -162,6 +162,8 @@ def test_an_iterable_may_use_the_frontier(f: Frontier) -> None:
 def test_start_is_in_the_past_of_no_block(f: Frontier) -> None:
     assert f.snooze("a.test", until=START - 5)
     assert f.snooze("b.test", until=-START)
+    looks = [(entry.effect["before"], entry.effect["after"]) for entry in f.audit()]
+    assert all(before == after and not after["block"] for before, after in looks)
     assert crawl(f) == "AAABBB"
     whole(f)
 

@@ -74,6 +74,18 @@ def test_each_command_has_its_sentence(tmp_path: Path) -> None:
     assert {command for command, _, _ in GIVEN} == {*OPERATIONS, *STEPWISE}
 
 
+def test_a_queue_that_was_retired_already_is_said_to_be_retired_by_name_since() -> None:
+    with memory(queue_total_budget=0, retire_when="reached") as f:
+        f.schedule_many(pages("A", 1))
+        assert not f.lease()
+        f.retire("a.test")
+        number = f.audit()[-1].id
+        f.internals.apply(Command("undo", {"id": number}, "bob", ""))
+        by_name, undone = map(sentence, f.audit()[-2:])
+    assert by_name == "Retired queue a.test: retired by name now, so that no change of settings revives it."
+    assert undone.endswith("a.test: retired by name no more, so that a change of settings may revive it.")
+
+
 def test_the_undo_of_a_pace_names_the_command_as_the_command_line_does() -> None:
     with memory(keep_urls=True) as f:
         f.schedule_many(pages("A", 1))

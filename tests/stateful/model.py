@@ -1724,6 +1724,8 @@ class Model:
 
     def snooze(self, key: str, until: float) -> None:
         queue = self.queues[key]
+        if until <= self.now:
+            return
         queue.block = max(until, queue.host_wake)
         if queue.state == READY:
             self.move(queue, SNOOZED)

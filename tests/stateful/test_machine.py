@@ -666,7 +666,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(
         key=keys,
-        seconds=st.sampled_from((5.0, 100.0, 290.0)),
+        seconds=st.sampled_from((-5.0, 5.0, 100.0, 290.0)),
         operation=st.sampled_from(("retire", "unretire", "snooze", "wake")),
     )
     def operate(self, key: str, operation: str, seconds: float) -> None:

@@ -238,7 +238,7 @@ def state_once_revived(terms: Terms, queue: QueueRecord) -> QueueState:
 
 
 def _snooze(terms: Terms, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
-    set_waits(queue, wake_times.blocked(queue, float(args["until"])))
+    set_waits(queue, wake_times.blocked(queue, float(args["until"]), now))
     if queue.state is READY and queue.wake_time > now:
         queue.state = SNOOZED
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from budgetfrontier.core.model import Summary
 
 
+_PAST = "that time is past, so that it changes nothing; `budgetfrontier wake` ends a wait"
 _MOST_LEFT = 20  # queues that an undo leaves, and that are named
 
 
@@ -31,9 +32,12 @@ def tell_queues(op: str, args: argparse.Namespace, details: dict[str, Any], effe
     say(selected(op, details, effect, verb="would be" if args.dry_run else ""))
     if not effect["matched"]:
         brackets = " (brackets are no wildcards here)" if has_brackets(details["match"]) else ""
-        note(f"no queue is selected by {clean(details['match'])}{brackets}; `budgetfrontier queues` lists them")
+        states = f" in the state {' or '.join(details['states'])}" if details.get("states") else ""
+        note(f"no queue{states} is selected by {clean(details['match'])}{brackets}; `budgetfrontier queues` lists them")
     if effect["changed"]:
         say(named_keys(effect["changed"], effect["queues"]))
+    elif op == "snooze" and details["until"] <= time.time():
+        note(_PAST)
 
 
 def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
@@ -55,7 +59,7 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
     wakes = f", until {format_time(until)}" if op == "snooze" else ", blocked no more" if op == "wake" and block else ""
     say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}{still_over(effect)}")
     if op == "snooze" and details["until"] <= time.time():
-        note("that time is past, so that it changes nothing; `budgetfrontier wake` ends a wait")
+        note(_PAST)
     elif op == "snooze" and (longer := waits_longer(details, effect)):
         note(f"{longer}: a snooze shortens no wait; `budgetfrontier wake` ends it, and then it may be snoozed for less")
 

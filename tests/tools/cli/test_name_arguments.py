@@ -9,6 +9,7 @@ import pytest
 from budgetfrontier import Frontier
 from budgetfrontier.core.vocabulary import AUDITED
 from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
+from budgetfrontier.storage.reader import Reader
 from tests.tools.cli.conftest import Cli
 
 
@@ -183,3 +184,9 @@ def test_a_mistyped_character_is_found_among_many_queues_that_begin_alike(tmp_pa
 def test_a_snooze_until_a_time_that_is_past_says_so(cli: Cli, stopped: Path) -> None:
     answer = cli("snooze", stopped, "snoozed.test", "--until", "2020-01-01")
     assert answer.code == 0 and "that time is past, so that it changes nothing" in answer.err
+    assert "Blocked queue snoozed.test until 2020-01-01T00:00:00Z, which changed nothing" in cli("audit", stopped).out
+    many = cli("snooze", stopped, "--match", "*", "--until", "2020-01-01")
+    assert (many.code, many.out.startswith("0 of 6 queues were blocked")) == (0, True), many.out
+    assert "that time is past, so that it changes nothing" in many.err
+    with Reader(stopped / "frontier") as reader:
+        assert not any("kept" in entry.effect for entry in reader.audit())

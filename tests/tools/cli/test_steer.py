@@ -82,6 +82,8 @@ def test_a_selection_that_selects_nothing_says_so_and_none_at_all_is_refused(job
         assert answer.code == 2 and "--match" in answer.err
     assert "not a match" in cli("retire", job, "--match", "group:").err
     assert len(audit(job)) <= before + 1
+    none = cli("retire", job, "--match", "*", "--state", "in_process")
+    assert "no queue in the state IN_PROCESS is selected by *; " in none.err
     none = cli("snooze", job, "--queues", "nowhere.test", "--for", "1h")
     longest = cli("snooze", job, "--queues", "capped.test", "--for", "1000000d")
     assert longest.code == 2 and 'got "1000000d", which is more than 3650d' in longest.err
