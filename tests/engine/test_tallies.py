@@ -56,7 +56,7 @@ def test_a_quota_used_up_retires_the_queue(kind: str, quota: dict[str, Any], siz
 @pytest.mark.parametrize(("kind", "name"), [("host", "hosts"), ("queue", "queues"), ("label", ""), ("group", "groups")])
 def test_the_first_quota_of_a_kind_warns_that_earlier_fetches_are_not_in_its_count(kind: str, name: str) -> None:
     setting = "group.quotas" if kind == "group" else f"quotas.{kind}"
-    change = {"match": "group:domain" if kind == "group" else "*", setting: {"successes": 25}}
+    change: dict[str, Any] = {"match": "group:domain" if kind == "group" else "*", setting: {"successes": 25}}
     told = [f"quotas of {name} count from now on: none was in force, and fetches before are not in the count"]
     groups = [{"name": "domain", "by": "registered-domain"}]
     with Frontier.open(":memory:", Settings.from_dict({"groups": groups})) as frontier:
