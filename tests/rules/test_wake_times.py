@@ -33,8 +33,9 @@ def test_a_host_that_was_asked_rests_and_no_rest_ends_earlier_than_it_would_have
     asked = {outcome for outcome in Outcome if wake_times.calls_for_rest(outcome)}
     assert asked == set(Outcome) - {Outcome.DEFERRED, Outcome.DISREGARDED}
     resting = queue(SNOOZED, wake_time=NOW + 5)
-    assert wake_times.blocked(resting, NOW + 9).wake_time == NOW + 9
-    assert wake_times.blocked(resting, NOW + 1).wake_time == NOW + 5
+    assert wake_times.blocked(resting, NOW + 9, NOW).wake_time == NOW + 9
+    assert wake_times.blocked(resting, NOW + 1, NOW).wake_time == NOW + 5
+    assert wake_times.blocked(resting, NOW, NOW) == Waits.of(resting), "nothing is blocked until a time that is past"
 
 
 def test_a_wake_time_is_clipped_unless_somebody_asked_for_it() -> None:
@@ -49,11 +50,11 @@ def test_a_wake_time_is_clipped_unless_somebody_asked_for_it() -> None:
 def test_an_operator_covers_the_rests_of_a_queue_and_uncovers_them() -> None:
     resting = queue(SNOOZED, wake_time=NOW + 5, delayed=NOW + 3)
     before = Waits.of(resting)
-    after = wake_times.blocked(resting, NOW + 100)
+    after = wake_times.blocked(resting, NOW + 100, NOW)
     assert after == Waits(NOW + 100, NOW + 100, NOW + 3, NOW + 5)
     covered = queue(SNOOZED, **after._asdict())
     assert wake_times.restored(covered, before, after)[:3] == before[:3]
-    assert wake_times.blocked(covered, NOW + 200).rest == NOW + 5
+    assert wake_times.blocked(covered, NOW + 200, NOW).rest == NOW + 5
     assert wake_times.woken(covered, NOW) == Waits(NOW, 0, NOW, NOW)
     covered.rest = NOW + 50
     assert wake_times.restored(covered, before, after).wake_time == NOW + 50
@@ -66,7 +67,7 @@ def test_another_interval_counts_from_the_last_lease_and_leaves_other_waits_alon
     assert wake_times.paced(served, 20, NOW)[0] == NOW + 16
     assert wake_times.paced(served, 5, NOW) == Waits(NOW + 2, 0, 0, NOW + 2, NOW + 1), "politeness holds"
     assert wake_times.paced(served, 0, NOW) == Waits(NOW + 2, 0, 0, NOW + 2, NOW)
-    blocked = queue(SNOOZED, served=NOW - 4, **wake_times.blocked(served, NOW + 50)._asdict())
+    blocked = queue(SNOOZED, served=NOW - 4, **wake_times.blocked(served, NOW + 50, NOW)._asdict())
     assert wake_times.paced(blocked, 0, NOW)[:2] == (NOW + 50, NOW + 50)
     assert Waits.of(blocked).unblocked == NOW + 6 and Waits.of(blocked).earned == NOW + 2
 
@@ -96,7 +97,7 @@ def test_a_block_is_set_anew_or_ended_and_leaves_the_rest_under_it() -> None:
         assert wake_times.blocked_until(resting, until, NOW) == (max(NOW + 5, until), until, NOW + 3, NOW + 5, 0, 0)
     for over in (0.0, NOW - 1, NOW):
         assert wake_times.blocked_until(resting, over, NOW) == Waits(NOW + 5, 0, NOW + 3, NOW + 5)
-    blocked = queue(SNOOZED, **wake_times.blocked(resting, NOW + 100)._asdict())
+    blocked = queue(SNOOZED, **wake_times.blocked(resting, NOW + 100, NOW)._asdict())
     assert wake_times.blocked_until(blocked, NOW + 50, NOW) == Waits(NOW + 50, NOW + 50, NOW + 3, NOW + 5), "shorter"
     assert wake_times.blocked_until(blocked, 0.0, NOW) == Waits(NOW + 5, 0, NOW + 3, NOW + 5), "ended"
     paced = queue(SNOOZED, wake_time=NOW + 8, rest=NOW + 5, paced_until=NOW + 8)
@@ -182,8 +183,8 @@ def test_a_wait_for_crawl_windows_leaves_all_others() -> None:
     closed = queue(SNOOZED, wake_time=NOW + 90, rest=NOW + 5, block=NOW + 8, closed_until=NOW + 90)
     assert Waits.of(closed).unblocked == NOW + 5
     assert wake_times.reopened(closed) == Waits(NOW + 8, NOW + 8, 0, NOW + 5)
-    assert wake_times.blocked(closed, NOW + 20) == Waits(NOW + 90, NOW + 20, 0, NOW + 5, 0, NOW + 90)
-    assert wake_times.blocked(closed, NOW + 99).wake_time == NOW + 99
+    assert wake_times.blocked(closed, NOW + 20, NOW) == Waits(NOW + 90, NOW + 20, 0, NOW + 5, 0, NOW + 90)
+    assert wake_times.blocked(closed, NOW + 99, NOW).wake_time == NOW + 99
     assert wake_times.woken(closed, NOW) == Waits(NOW, 0, 0, NOW, 0, NOW)
     assert wake_times.joined(queue(READY), closed) == Waits(NOW + 8, NOW + 8, 0, NOW + 5), "they are of one queue alone"
     assert wake_times.host_waits(closed, NOW + 7) and not wake_times.host_waits(closed, NOW + 8)
