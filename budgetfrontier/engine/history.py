@@ -55,7 +55,8 @@ class History:
         if kind == DISREGARDED:
             answer = UNKNOWN
         else:
-            answer, error = answer_class(outcome, status), kind_of(outcome, status, ending.reason)
+            error = kind_of(outcome, status, ending.reason)
+            answer = answer_class(outcome, status, error)
             if answer != UNKNOWN:
                 total = ANSWERS[answer]
                 setattr(self._counters, total, getattr(self._counters, total) + 1)

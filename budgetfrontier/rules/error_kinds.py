@@ -10,6 +10,7 @@ LONGEST = 80
 _READ = 300  # characters of a text that are looked at
 _STATUS = re.compile(r"status [1-9][0-9]{2}")  # of an answer: the kind itself
 _LABEL = r"(?:[^\W_](?:[\w-]*[^\W_])?)"
+_NO_HOST = r"robots\.txt|fetch\.timeout"
 _HEX, _IPV4 = "[0-9a-fA-F]", r"\d{1,3}(?:\.\d{1,3}){3}"
 _MASKS = tuple(
     (re.compile(pattern), mask)
@@ -18,7 +19,10 @@ _MASKS = tuple(
         (r"(['\"`])[^'\"`]*\d[^'\"`]*\1", "TEXT"),
         (rf"(?<![\w:])(?:{_HEX}{{0,4}}:){{2,7}}(?:{_IPV4}|{_HEX}{{1,4}})?(?:%\w+)?(?![\w:])", "ADDRESS"),
         (rf"(?<![\w.]){_IPV4}(?![\w.]*\w)", "ADDRESS"),
-        (rf"(?<![\w./-])(?!robots\.txt\b)(?:{_LABEL}\.)+[a-z][a-z0-9-]*[a-z0-9]\.?(?![\w/-]|\.\w|: )", "HOST"),
+        (
+            rf"(?<![\w./-])(?!(?:{_NO_HOST})\b)(?:{_LABEL}\.)+[a-z][a-z0-9-]*[a-z0-9]\.?(?![\w/-]|\.\w|: )",
+            "HOST",
+        ),
         (r"(?<![\w.])~?(?:/+[^\s/'\"<>:,;)\]]+)+/*", "PATH"),
         (r"\b0x[0-9a-fA-F]+\b|\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{8,}\b", "N"),
         (r"\d+(?:[.,:]\d+)*", "N"),
@@ -55,3 +59,8 @@ def _masked(text: str) -> str:
 def status_kind(status: int) -> str:
     """Return the kind of an answer with an error status."""
     return f"status {status}"
+
+
+def status_of(kind: str) -> int:
+    """Return the status that is a kind; 0 for other kinds."""
+    return int(kind[-3:]) if _STATUS.fullmatch(kind) else 0

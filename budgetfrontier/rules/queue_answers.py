@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log
 
 from budgetfrontier.core.model import Outcome, QueueAnswers
-from budgetfrontier.rules.error_kinds import error_kind, status_kind
+from budgetfrontier.rules.error_kinds import error_kind, status_kind, status_of
 from budgetfrontier.rules.uri_outcomes import ERROR
 
 NONE, UNKNOWN = 4, -1
@@ -19,8 +19,12 @@ WINDOW = 64
 """Digests after which those before count no more, and bits in which they are marked."""
 
 
-def answer_class(outcome: Outcome, status: int) -> int:
-    """Return the class of an attempt that was charged: 0 to 3 for a status of 200 to 599, NONE or UNKNOWN."""
+def answer_class(outcome: Outcome, status: int, kind: str = "") -> int:
+    """Return the class of an attempt that was charged: 0 to 3 for a status of 200 to 599, NONE or UNKNOWN.
+
+    Without a status, a `kind` of error that is one counts, as that of a robots.txt.
+    """
+    status = status if status > 0 else status_of(kind)
     if 200 <= status < 600:
         return status // 100 - 2
     return UNKNOWN if outcome is Outcome.SUCCESS and status == 0 else NONE

@@ -23,6 +23,9 @@ KINDS = {
     "object at 0x7f3bdeadbeef  is gone": "object at N is gone",
     "no connection (-2)": "no connection",
     "status 503": "status 503",
+    "no answer within 8 s (fetch.timeout)": "no answer within N s (fetch.timeout)",
+    "longer than fetch.timeout": "longer than fetch.timeout",
+    "no address of fetch.timeouts.test": "no address of HOST",
     "robots": "robots",
     "": "no reason",
 }

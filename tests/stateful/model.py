@@ -179,6 +179,8 @@ class Answers:
     def attempt(self, outcome: str, status: int, reason: str, digest: bytes) -> None:
         if status >= 200:
             self.classes[status // 100 - 2] += 1
+        elif outcome != "SUCCESS" and reason.startswith("status "):
+            self.classes[int(reason[7]) - 2] += 1
         elif outcome != "SUCCESS" or status:
             self.classes[4] += 1
         if outcome != "SUCCESS" or status >= 400:

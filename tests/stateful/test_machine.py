@@ -130,7 +130,7 @@ ways_to_finish = st.fixed_dictionaries(
         "delay": st.sampled_from((None, 0.0, 10.0, 200.0)),
         "retire_queue": st.sampled_from((False,) * 9 + (True,)),
         "size": st.sampled_from((0, 0, 700)),
-        "reason": st.sampled_from(("", "robots", "no answer")),
+        "reason": st.sampled_from(("", "robots", "no answer", "status 503")),
         "status": st.sampled_from((0, 0, 200, 404, 500, 429, 503)),
         "address": st.one_of(st.just(""), st.just(""), addresses),
         "novel": st.sampled_from((None, True, False)),

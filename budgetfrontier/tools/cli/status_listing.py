@@ -24,9 +24,10 @@ def register(commands: Commands) -> None:
         on_crawl(statuses),
         "list the hosts that answer with errors, by status, and the kinds of errors",
         more="The figures are those that the frontier counts at each end of a lease that has details, from the "
-        "beginning of the crawl; no log is read. `none` are attempts that failed without an answer, `unreported` those "
-        "that succeeded and whose program gave no status. `repeated` is estimated from the last 64 contents at most, "
-        "mostly within 20 percentage points.",
+        "beginning of the crawl; no log is read. `none` are attempts that failed without an answer, and pages "
+        "that were given up with their robots.txt, unrequested (the kind `robots.txt unreachable`); `unreported` those "
+        "that succeeded and whose program gave no status. A robots.txt counts only if it fails. "
+        "`repeated` is estimated from the last 64 contents at most, mostly within 20 percentage points.",
     )
     add_job(parser, cluster=True)
     common.add_match(parser)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Finish, Frontier, Outcome, Settings
+from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Outcome, Settings
 from tests.tools.cli.conftest import Cli
 
 ENDS = {
@@ -111,6 +111,18 @@ def test_successes_without_a_status_are_attempts_too(cli: Cli, tmp_path: Path) -
     assert (drop["queue"], drop["none"], drop["unreported"], drop["error_share"]) == ("drop.test", "2", "2", "0.5")
     said = "8 attempts of 2 queues: 2 without an answer (25.0%), 6 whose status was not reported (75.0%)."
     assert cli("statuses", tmp_path).out.splitlines()[0] == said
+
+
+def test_a_status_that_is_only_the_reason_is_an_answer(cli: Cli, tmp_path: Path) -> None:
+    """A robots.txt is finished with its status as the reason alone, so that it sets no back-off of another host."""
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"politeness": {"min_delay": 0}}})) as f:
+        f.schedule_many(["http://rob.test/1", "http://gone.test/1"])
+        f.schedule(CrawlUri("http://rob.test/robots.txt", directive=Directive.HIGHEST))
+        for lease in f.lease(3):
+            reason = "status 500" if lease.queue == "rob.test" else "connection refused"
+            f.finish(lease, Outcome.RETRY, reason=reason)
+    assert [(row["queue"], row["none"]) for row in rows(cli, tmp_path, "--status", "5xx")] == [("rob.test", "0")]
+    assert [row["queue"] for row in rows(cli, tmp_path, "--status", "none")] == ["gone.test"]
 
 
 def test_a_small_share_of_repeated_contents_is_no_figure(cli: Cli, tmp_path: Path) -> None:
