@@ -19,6 +19,7 @@ from budgetfrontier.reports.totals import denials, refused_line
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.budgets import has_completed
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.matching import queue_match
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.head_urls import NO_URL, HeadUrls
 from budgetfrontier.storage.holds import holds
@@ -160,7 +161,7 @@ def _lifts(number: int, settings: Settings, folder: Path) -> Iterator[str]:
             own = in_force.for_uri(url or NO_URL, queue.queue, label).precedence
             lines.append(f"  {queue.queue}: {counted(queue.queued, 'URI')}, precedence {queue.precedence}")
             if (wanted := lifting_precedence(queue, url or NO_URL, own, frontier)) is not None:
-                change = _shell("adjust", job, "--match", f"queue:{queue.queue}", "--set", f"precedence={wanted}")
+                change = _shell("adjust", job, "--match", queue_match(queue.queue), "--set", f"precedence={wanted}")
                 lines.append(f"    {change}")
     yield f"ineligible queues, with a precedence_floor of {frontier.precedence_floor}, and what makes them eligible:"
     yield from lines

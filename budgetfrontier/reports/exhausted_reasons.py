@@ -13,6 +13,7 @@ from budgetfrontier.reports.explanation import Explanation, Outlook
 from budgetfrontier.reports.log_tables import REFUSED
 from budgetfrontier.reports.queue_past import Deletion, QueuePast, told_by
 from budgetfrontier.reports.url_past import UNLESS_ALLOWED
+from budgetfrontier.settings.matching import queue_match
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.records import dead_letter, decode_dead, decode_future
 from budgetfrontier.storage.view import View
@@ -93,7 +94,7 @@ def _explain_letters(
     if letters is None:
         return
     can_replay = not letters.are_refused or view.settings()[0].fetch.allow_private
-    replay = command("dead-letters", "--replay", "--match", f"queue:{queue.queue}") if can_replay else None
+    replay = command("dead-letters", "--replay", "--match", queue_match(queue.queue)) if can_replay else None
     number, last = letters.number, letters.last
     least = "" if letters.are_all else "At least "
     are = f"{least}{number:,} of its URIs {'is a dead letter' if number == 1 else 'are dead letters'}"

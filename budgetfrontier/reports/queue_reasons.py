@@ -45,6 +45,7 @@ from budgetfrontier.rules.verdict import (
     ways_on,
 )
 from budgetfrontier.settings import sheets
+from budgetfrontier.settings.matching import queue_match
 from budgetfrontier.settings.overrides import Limits, QueueSettings
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.quota_use import QuotaUse
@@ -104,7 +105,7 @@ class QueueReasons:
         precedence: int | None = None,
     ) -> str | None:
         """Return the command that gives a queue other budgets or another precedence."""
-        arguments = ["--match", f"queue:{queue.queue}"]
+        arguments = ["--match", queue_match(queue.queue)]
         arguments += [] if total is None else ["--total-budget", str(total)]
         arguments += [] if replenish is None else ["--replenish", str(replenish)]
         arguments += [] if precedence is None else ["--set", f"precedence={precedence}"]

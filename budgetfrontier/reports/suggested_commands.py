@@ -8,7 +8,7 @@ from budgetfrontier.core.model import CrawlUri, QueueRecord
 from budgetfrontier.core.vocabulary import OF_GROUP
 from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.settings import plugins
-from budgetfrontier.settings.matching import GROUP
+from budgetfrontier.settings.matching import GROUP, queue_match
 from budgetfrontier.settings.overrides import Limits
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.storage.holds import Holds
@@ -50,7 +50,8 @@ def raised_quota(use: QuotaUse, quota: Limits) -> list[str]:
     raised = {**dict(quota), use.amount: use.used + max(use.limit, 1)}
     value = ", ".join(f"{amount}: {limit}" for amount, limit in raised.items())
     setting = "group.quotas" if use.kind == OF_GROUP else f"quotas.{use.kind}"
-    return ["--match", f"{use.kind}:{use.name}", "--set", f"{setting}={{{value}}}"]
+    match = queue_match(use.name) if use.kind == "queue" else f"{use.kind}:{use.name}"
+    return ["--match", match, "--set", f"{setting}={{{value}}}"]
 
 
 def lifting_precedence(queue: QueueRecord, url: str, own: int, frontier: FrontierSettings) -> int | None:
@@ -83,7 +84,7 @@ def revival_commands(
     if queue.balance_replenish_amount <= 0:
         options += ["--replenish", str(more)]
     if options:
-        found.append(["adjust", job, "--match", f"queue:{queue.queue}", *options])
+        found.append(["adjust", job, "--match", queue_match(queue.queue), *options])
     if held is not None and held.group is not None:
         total = held.group.expenditure + one_more_session(more, held.group.total_budget)
         found.append(["adjust", job, *group_arguments(held.group.name, total_budget=total)])

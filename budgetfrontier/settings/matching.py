@@ -284,6 +284,15 @@ def queues_match(names: Iterable[str]) -> str:
     return f"queues:{','.join(names)}"
 
 
+def queue_match(key: str) -> str:
+    """Return the pattern that one queue key alone matches, whatever signs are in it.
+
+    >>> queue_match("example.org"), queue_match("*")
+    ('queue:example.org', 'queues:*')
+    """
+    return queues_match([key]) if has_wildcards(key) else f"queue:{key}"
+
+
 def _regex(text: str, pattern: str) -> Match:
     try:
         return Match("regex", text, Pattern(pattern).search, by_authority=False, needs=required_text(pattern))

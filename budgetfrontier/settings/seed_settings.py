@@ -11,7 +11,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import policy_factory, policy_results, url_lists
 from budgetfrontier.settings.checks import BY_ADDRESS, is_named, sheet_objection
-from budgetfrontier.settings.matching import LONGEST, has_wildcards, queues_match
+from budgetfrontier.settings.matching import LONGEST, queue_match, queues_match
 from budgetfrontier.settings.problems import MOST_PROBLEMS
 from budgetfrontier.settings.schema import Association, FrontierSettings, Override, Seed
 from budgetfrontier.settings.settings import Settings
@@ -42,7 +42,7 @@ def queue_matches(keys: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _queue_match(keys: list[str]) -> str:
-    return f"queue:{keys[0]}" if len(keys) == 1 and not has_wildcards(keys[0]) else queues_match(keys)
+    return queue_match(keys[0]) if len(keys) == 1 else queues_match(keys)
 
 
 def queue_key(seed: Seed, assign: Callable[[CrawlUri], object], frontier: FrontierSettings) -> str:

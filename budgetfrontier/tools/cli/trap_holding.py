@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings.matching import queue_match
 from budgetfrontier.tools.cli import adjustments, common, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job
 from budgetfrontier.tools.cli.exits import OK
@@ -92,7 +93,7 @@ def _suspect(args: argparse.Namespace, operator: CrawlOperator) -> Suspect:
     from budgetfrontier.reports.operators import Selection
 
     key = operator.key_of(args.apply)
-    found = next((one for one in operator.traps(Selection(match=f"queue:{key}"), None) if one.queue == key), None)
+    found = next((one for one in operator.traps(Selection(match=queue_match(key)), None) if one.queue == key), None)
     if found is None:
         raise FrontierError(f"{clean(key)} does not look like a trap; `budgetfrontier adjust` sets any budget")
     if found.total_budget is None:
@@ -102,14 +103,14 @@ def _suspect(args: argparse.Namespace, operator: CrawlOperator) -> Suspect:
 
 def holding(suspect: Suspect) -> dict[str, Any]:
     """Return the arguments of the adjustment that holds a suspicious queue."""
-    return {"match": f"queue:{suspect.queue}", "set": {"queue_total_budget": suspect.total_budget}}
+    return {"match": queue_match(suspect.queue), "set": {"queue_total_budget": suspect.total_budget}}
 
 
 def _command(suspect: Suspect, job: str) -> str:
     """Return the dry run of the adjustment that holds a queue; "" if it is held already."""
     if suspect.total_budget is None:
         return ""
-    words = ("--match", f"queue:{suspect.queue}", "--total-budget", str(suspect.total_budget), "--dry-run")
+    words = ("--match", queue_match(suspect.queue), "--total-budget", str(suspect.total_budget), "--dry-run")
     return shlex.join(("budgetfrontier", "adjust", job, *words))
 
 

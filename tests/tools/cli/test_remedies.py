@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.settings import Settings
 from budgetfrontier.tools.cli import main
@@ -251,3 +251,19 @@ def test_a_finished_crawl_goes_on_by_itself_only_where_a_process_runs_it(tmp_pat
         f.commit()
         assert "goes on by itself when" in finished()
     assert "goes on, once it is started, when" in finished()
+
+
+@pytest.mark.parametrize("key", ["*", "a?*", "a,*"])
+def test_a_remedy_is_for_one_queue_whatever_signs_its_key_has(tmp_path: Path, cli: Cli, key: str) -> None:
+    with opened(tmp_path, queue_total_budget=1) as f:
+        f.schedule_many(
+            CrawlUri(f"http://a.test/{n}{name}", queue=name) for n in range(5) for name in (key, "ab", "a,b")
+        )
+        while leases := f.lease(1):
+            f.finish(leases[0])
+    with Reader(tmp_path / "frontier") as reader:
+        reasons = explain(reader, key, job=str(tmp_path)).reasons
+        command = next(one.command for one in reasons if one.command is not None and " adjust " in one.command)
+    assert main(shlex.split(command)[1:]) == 0
+    with Reader(tmp_path / "frontier") as reader:
+        assert [one.queue for one in reader.queues() if one.state != "RETIRED"] == [key]
