@@ -130,9 +130,16 @@ def _placed(name: str, path: ValuePath) -> str:
 
 def not_per_uri(name: str) -> str:
     """Return the message for a name that overrides and adjustments cannot set."""
-    known = per_uri()
-    if ALIASES.get(name, name) in fields(FrontierSettings):
-        return f'"{name}" applies to the whole frontier and cannot be set here; these can: {", ".join(known)}'
+    from budgetfrontier.settings.settings import Settings  # which imports this module
+
+    known, short = per_uri(), name.removeprefix("frontier.")  # as reports have it
+    if short != name and short in known:
+        return f'unknown setting "{name}"; did you mean "{short}"?'
+    others = {row.name for row in all_settings(Settings)}
+    of_frontier = ALIASES.get(short, short) in fields(FrontierSettings) or f"frontier.{short}" in others
+    if of_frontier or name in others:
+        what = "frontier" if of_frontier else "crawl"
+        return f'"{name}" applies to the whole {what} and cannot be set here; these can: {", ".join(known)}'
     target = synonyms.IN_PLACE.get(f"frontier.{name}") or synonyms.targets().get(synonyms.folded(name[:LONGEST]), "")
     full = target.removeprefix("frontier.")
     full = full if full in known else next((n for n in known if n.endswith("." + name)), "")

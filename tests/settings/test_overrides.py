@@ -206,6 +206,13 @@ def test_validate_override_reports_all_problems_at_once() -> None:
     ("name", "said"),
     [
         ("label", 'unknown setting "label"; did you mean "quotas.label"?'),
+        ("frontier.queue_total_budget", 'unknown setting "frontier.queue_total_budget"; did you mean "queue_total'),
+        ("frontier.politeness.min_delay", 'unknown setting "frontier.politeness.min_delay"; did you mean "politeness.'),
+        ("frontier.max_queued", '"frontier.max_queued" applies to the whole frontier and cannot be set here'),
+        ("guards.min_free", '"guards.min_free" applies to the whole frontier and cannot be set here'),
+        ("limits.max_uris", '"limits.max_uris" applies to the whole crawl and cannot be set here'),
+        ("fetch.timeout", '"fetch.timeout" applies to the whole crawl and cannot be set here'),
+        ("scope.max_hops", '"scope.max_hops" applies to the whole crawl and cannot be set here'),
         ("pause-on-finish", '"pause_on_finish" applies to the whole frontier and cannot be set here'),
     ],
 )
