@@ -12,9 +12,26 @@ from budgetfrontier.core.spelling import LONGEST, did_you_mean, nearest
 from budgetfrontier.settings import synonyms
 from budgetfrontier.settings.field import Field, all_settings, fields
 from budgetfrontier.settings.problems import ValuePath
-from budgetfrontier.settings.schema import AlertSink, FrontierSettings, Seed
+from budgetfrontier.settings.schema import (
+    AlertSettings,
+    AlertSink,
+    ClusterSettings,
+    FetchSettings,
+    FrontierSettings,
+    LimitSettings,
+    LinkSettings,
+    OutputSettings,
+    ReportSettings,
+    ScopeSettings,
+    Seed,
+)
 from budgetfrontier.settings.values import brief
 
+OTHER_SECTIONS: Mapping[str, type[msgspec.Struct]] = {
+    "scope": ScopeSettings, "fetch": FetchSettings, "links": LinkSettings, "output": OutputSettings,
+    "limits": LimitSettings, "reports": ReportSettings, "alerts": AlertSettings, "cluster": ClusterSettings,
+}  # fmt: skip
+"""The sections of settings of the whole crawl, beside that of the frontier."""
 OF_GROUPS = "group."
 """The beginning of the names of the limits of groups of queues."""
 SHEET, WITHOUT_SHEET, SHEET_ORDER = "sheet", "without_sheet", "sheet_order"
@@ -128,16 +145,18 @@ def _placed(name: str, path: ValuePath) -> str:
     return f'"{last}", under {home}' if home else f'"{last}", at the top level'
 
 
+def _is_there(section: type[msgspec.Struct], name: str) -> bool:
+    return any(row.name == name for row in all_settings(section))
+
+
 def not_per_uri(name: str) -> str:
     """Return the message for a name that overrides and adjustments cannot set."""
-    from budgetfrontier.settings.settings import Settings  # which imports this module
-
     known, short = per_uri(), name.removeprefix("frontier.")  # as reports have it
     if short != name and short in known:
         return f'unknown setting "{name}"; did you mean "{short}"?'
-    others = {row.name for row in all_settings(Settings)}
-    of_frontier = ALIASES.get(short, short) in fields(FrontierSettings) or f"frontier.{short}" in others
-    if of_frontier or name in others:
+    of_frontier = ALIASES.get(short, short) in fields(FrontierSettings) or _is_there(FrontierSettings, short)
+    section, _, rest = name.partition(".")
+    if of_frontier or (section in OTHER_SECTIONS and _is_there(OTHER_SECTIONS[section], rest)):
         what = "frontier" if of_frontier else "crawl"
         return f'"{name}" applies to the whole {what} and cannot be set here; these can: {", ".join(known)}'
     target = synonyms.IN_PLACE.get(f"frontier.{name}") or synonyms.targets().get(synonyms.folded(name[:LONGEST]), "")

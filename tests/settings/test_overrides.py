@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings import overrides as module
 from budgetfrontier.settings.field import all_settings
-from budgetfrontier.settings.names import is_of_groups, per_uri
+from budgetfrontier.settings.names import OTHER_SECTIONS, is_of_groups, per_uri
 from budgetfrontier.settings.overrides import Effective, Override, compacted, parse_match, validate_override, value_in
 from budgetfrontier.settings.schema import FrontierSettings
 from tests.support import growing
@@ -222,6 +223,13 @@ def test_a_setting_that_cannot_be_set_is_named_as_it_was_given(name: str, said: 
         validate_override("*", {name: "x"})
     [problem] = caught.value.problems
     assert problem.startswith(said)
+
+
+def test_all_sections_of_the_crawl_are_known_to_errors() -> None:
+    sections = {name: type(getattr(Settings(), name)) for name in Settings.__struct_fields__}
+    assert {name: kind for name, kind in sections.items() if issubclass(kind, msgspec.Struct)} == {
+        **OTHER_SECTIONS, "frontier": FrontierSettings,
+    }  # fmt: skip
 
 
 def test_a_setting_given_twice_is_a_problem() -> None:
