@@ -89,7 +89,7 @@ def sourcetags(entries: Iterable[CrawlLogLine], *, limit: int | None) -> Rows:
     """Yield fetches and bytes by source tag and host, the most frequent first."""
     sums = Sums(2)
     for entry in entries:
-        if entry.source != b"-":
+        if entry.source != b"-" and entry.status not in DISREGARDED:
             amounts = sums.of(entry.source + b" " + host_of(entry.url))  # no field contains a space
             amounts[0] += 1
             amounts[1] += entry.size

@@ -176,10 +176,10 @@ class Tasks:
         if not running.cancelled():
             running.exception()  # the task has it as its error
 
-    def find(self, number: str) -> Task:
-        """Return a task. Raises NotThere."""
+    def find(self, number: str, job: ConsoleJob | None = None) -> Task:
+        """Return a task, of a job if that is given. Raises NotThere."""
         task = self._tasks.get(number)
-        if task is None:
+        if task is None or job not in (None, task.job):
             raise NotThere("There is no such command any more; the audit has what was applied.")
         return task
 

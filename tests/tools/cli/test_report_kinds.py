@@ -187,6 +187,18 @@ def test_rates_of_a_time_are_those_of_the_runs_in_it(tmp_path: Path, cli: Cli) -
     assert summary["fetches_per_second"] == pytest.approx(10 / 600, abs=0.001)
 
 
+def test_what_was_disregarded_is_no_fetch_of_a_source_tag(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier") as f:
+        f.schedule("http://a.test/")
+    (tmp_path / "logs").mkdir()
+    line = "2026-11-20T22:00:00.000Z {} 10 http://a.test/{} L - text/html #1 - - news -\n"
+    log = "".join(line.format(status, n) for n, status in enumerate((200, 404, -2, -9998, -5000)))
+    (tmp_path / "logs" / "crawl.log").write_text(log)
+    (row,) = rows_of(cli, tmp_path, "sourcetags")[0]
+    assert (row["source"], row["fetches"]) == ("news", 3)
+    assert len(rows_of(cli, tmp_path, "responsecodes")[0]) == 5
+
+
 def test_threads_are_the_leases(tmp_path: Path, cli: Cli) -> None:
     with Frontier.open(tmp_path / "job" / "frontier", Settings(), keep_leases=True) as frontier:
         frontier.schedule_many(["https://a.test/", "https://b.test/"])

@@ -160,7 +160,7 @@ class Api:
             return self._all
         job = self._named(name)
         if "task" in request.match_info:
-            return self._tasks.find(request.match_info["task"])
+            return self._tasks.find(request.match_info["task"], job)
         if "other" in request.match_info:
             return job, self._named(request.match_info["other"])
         return job
