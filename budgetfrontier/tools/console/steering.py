@@ -179,7 +179,7 @@ class Tasks:
     def find(self, number: str, job: ConsoleJob | None = None) -> Task:
         """Return a task, of a job if that is given. Raises NotThere."""
         task = self._tasks.get(number)
-        if task is None or job not in (None, task.job):
+        if task is None or (job is not None and task.job.slug != job.slug):
             raise NotThere("There is no such command any more; the audit has what was applied.")
         return task
 

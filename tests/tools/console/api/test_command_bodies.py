@@ -27,6 +27,7 @@ from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.named_tokens import NamedTokens, Role
+from budgetfrontier.tools.console.query import NotThere
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task, Tasks
 from tests.engine_process import running_engine
@@ -440,6 +441,21 @@ def test_nobody_cancels_with_the_role_read(job: Path, monkeypatch: pytest.Monkey
 
     status, problem = called(job, act, Role.READ)
     assert status == 403 and "role steer" in problem["detail"]
+
+
+def test_a_command_is_found_at_its_own_job_alone(job: Path, tmp_path: Path) -> None:
+    mine, other = jobs_at(job, tmp_path / "other")
+
+    async def act() -> None:
+        tasks = Tasks()
+        task = Task(mine, SubmittedCommand("simulate", {}, ""), "bob", dry_run=True, back="/")
+        tasks.begin(task)
+        assert tasks.find(task.id) is tasks.find(task.id, mine) is task
+        with pytest.raises(NotThere, match="no such command"):
+            tasks.find(task.id, other)
+        tasks.cancel(task, "bob")
+
+    asyncio.run(act())
 
 
 def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> None:
