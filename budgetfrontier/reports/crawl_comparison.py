@@ -207,13 +207,18 @@ def _side_by_side(
     return Comparison((told_rates(first), told_rates(second)), queues, rows, untold, ran=ran)
 
 
+def _known_runs(numbers: Collection[int]) -> str:
+    """Return which runs there are, as the end of an error."""
+    return f"they are {min(numbers)} to {max(numbers)}" if numbers else "there is none yet"
+
+
 def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, limit: int | None) -> Comparison:
     """Return the comparison of two runs of a crawl by their numbers. Raises NoSuchRun."""
     now = time.time()
     known = {run.number: (run.began, run.ended or now) for run in crawl.runs()}
     for number in (first, second):
         if number not in known:
-            raise NoSuchRun(f"there is no run {number}; `budgetfrontier runs` lists them")
+            raise NoSuchRun(f"there is no run {number}: {_known_runs(known)}")
     # Until now: of runs that are not told apart, the totals after the end of one are needed, too.
     one, other = (of_run(crawl.series(known[number][0], now), *known[number]) for number in (first, second))
     left, right = (crawl.busiest(*known[number]) for number in (first, second))

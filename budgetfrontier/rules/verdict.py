@@ -578,7 +578,8 @@ def _overdue(s: Standing, when: float | None) -> float:
 def _not_asked(s: Standing, what: str, idle: float) -> Verdict:
     """Return the verdict on a crawl that has something to hand out, and that nobody has asked for so many seconds."""
     asked = f"{who(s.process)} has asked for no URI"
-    if s.process.pid is None and s.process.program:  # the workers of a crawl in partitions, whom crawlers ask
+    of_crawl = s.process.pid is None and s.process.program
+    if of_crawl or s.process.program == WORKER:  # the workers of a crawl in partitions, whom crawlers ask
         asked = f"no crawler has asked {who(s.process)} for a URI"
     return Verdict("not_asked", "warn", f"{what}, but {asked} for {say_duration(idle)}.")
 

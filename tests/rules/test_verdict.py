@@ -859,6 +859,8 @@ def test_inactive_queues_within_their_budget_are_handed_out_on_request() -> None
     assert verdict(given).text == "3 queues are inactive, but x (process 7) has asked for no URI for 1h."
     given.process = Process(alive=True, pid=None, program="2 workers", last_commit=NOW - HOUR)
     assert verdict(given).text == "3 queues are inactive, but no crawler has asked 2 workers for a URI for 1h."
+    given.process = Process(alive=True, pid=7, program=WORKER, last_commit=NOW - HOUR)
+    assert "inactive, but no crawler has asked budgetfrontier worker (process 7) for a URI" in verdict(given).text
 
 
 @pytest.mark.parametrize(

@@ -400,7 +400,11 @@ def _note_end(operator: CrawlOperator) -> None:
     """Print that a job is paused at its finish, as it may be by a command on its queues."""
     from budgetfrontier.rules.crawl_states import FINISH
 
-    if operator.path is not None and operator.head().pause_reason == FINISH:
+    if operator.path is None or (head := operator.head()).pause_reason != FINISH:
+        return
+    if head.totals.queued or head.totals.future > head.standing.held_future:
+        note("the crawl is paused at its finish: its next start, or `budgetfrontier resume`, goes on with what waits")
+    else:
         note("the crawl is paused at its finish, and `crawl` ends then; `budgetfrontier report` says how to go on")
 
 

@@ -103,7 +103,7 @@ def test_two_runs_of_a_job_are_compared(jobs: tuple[Path, Path], cli: Cli) -> No
     assert "both runs were in the same one" in same.err and len(same.out.splitlines()) == 1
     found = json.loads(cli("compare", jobs[0], "--runs", "2", "2", "--format", "json").out)
     assert (found["rows"], found["queues"], found["totals"][0]["fetched"]["count"]) == ([], {}, 6)
-    assert "there is no run 9" in cli("compare", jobs[0], "--runs", "1", "9").err
+    assert "there is no run 9: they are 1 to 2\n" in cli("compare", jobs[0], "--runs", "1", "9").err
     assert "--by errors is not known by run" in cli("compare", jobs[0], "--runs", "1", "2", "--by", "errors").err
 
 

@@ -1158,3 +1158,14 @@ def test_people_are_told_that_there_is_no_limit_and_programs_its_number(stopped:
     assert "queue_total_budget to no limit (before: no limit)" in shown[0].out
     as_json = json.loads(cli("queue", stopped, "snoozed.test", "--format", "json").out)
     assert as_json["total_budget"] == -1 and newest(stopped).args["set"] == {"queue_total_budget": -1}
+
+
+def test_a_crawl_paused_at_its_finish_is_said_to_end_only_if_nothing_waits(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": {"pause_at_finish": True}})) as f:
+        f.schedule_many(["http://a.test/1", "http://a.test/2"])
+    told = "the crawl is paused at its finish, and `crawl` ends then"
+    retired = cli("retire", tmp_path, "--match", "*")
+    assert told in retired.err
+    number = audit(tmp_path)[-1].id
+    undone = cli("undo", tmp_path, number).err
+    assert told not in undone and "its next start, or `budgetfrontier resume`, goes on with what waits" in undone
