@@ -174,9 +174,9 @@ def uri_of(info: Any, *, moves: bool = False) -> str | CrawlUri | None:
     if not info.metadata:
         return CrawlUri(url, queue=key) if key else url
     payload = _metadata(info)
-    cost = priority = None
-    if _OF_OURS in payload:
-        cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
+    if _OF_OURS not in payload:
+        return CrawlUri(url, queue=key or None, payload=payload)
+    cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
     return CrawlUri(
         url,
         queue=key or None,
