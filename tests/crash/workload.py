@@ -15,6 +15,7 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from tests.stateful import model_settings
 from tests.stateful.model import OPTIONS, PLAIN, PRELOADED, Model
+from tests.stateful.model_settings import IN_PYTHON
 from tests.stateful.undoing import discard, undo
 
 START = 1_000_000.0
@@ -27,11 +28,6 @@ WITHOUT_BUDGETS = [
     groups for groups in model_settings.GROUPS if not any({"total_budget", "quotas"} & group.keys() for group in groups)
 ]
 """Groups whose queues can all be crawled to the end."""
-IN_PYTHON = (
-    *("keep_urls", "update_priority", "min_interval", "precedence_floor", "precedence_policy"),
-    *("uri_precedence_policy", "groups", "quotas.queue", "target_active"),
-)
-"""The settings that may keep the kernel from taking turns."""
 ON_QUEUES = ("retire", "unretire", "snooze", "wake")
 STEERING = (*ON_QUEUES, "adjust", "pause", "resume", "delete", "replay", "drop", "undo", "discard")
 
@@ -149,7 +145,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
 
 def is_plain(options: dict[str, Any]) -> bool:
     """Whether a frontier leaves turns to the kernel. Its URIs are plain, too, and adjustments rare."""
-    return all(options[name] == OPTIONS[name] for name in IN_PYTHON)
+    return all(options.get(name, OPTIONS[name]) == OPTIONS[name] for name in IN_PYTHON)
 
 
 def any_uri(chance: Random, now: float, *, plain: bool = False) -> dict[str, Any]:

@@ -23,6 +23,13 @@ GROUPS: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"name": "slow", "match": "queue:?.test", "max_bandwidth": 70},),
 )
 
+IN_PYTHON = (
+    *("sheets", "keep_urls", "update_priority", "min_interval", "groups", "max_bandwidth", "queue_bandwidth"),
+    *("precedence_floor", "precedence_policy", "uri_precedence_policy", "target_active", "guards.windows"),
+    *("quotas.host", "quotas.queue", "quotas.label"),
+)
+"""The settings that may keep the compiled kernel from taking turns."""
+
 _NESTED = (
     "per_queue_concurrency", "polite", "max_retries", "retry_delay", "status_delay", "retry_scope", "backoff",
     "min_interval", "groups", "expected", "queue_bandwidth",
