@@ -75,6 +75,10 @@ class Retries(NamedTuple):
         """Return how many URIs the attempts of a history that failed for now were of: these are not independent."""
         return seen.retry / (1 + self.lasting * self.most)
 
+    def attempts(self, uris: float) -> int:
+        """Return how many attempts that failed for now `failing` takes for those of so many URIs."""
+        return round(uris * (1 + self.lasting * self.most))
+
     def later(self, drawn: Behaviour, attempt: int) -> float:
         """Return the chance that an attempt after the first fails, on a host that has answered or not."""
         if not drawn.answers:
@@ -96,6 +100,32 @@ class Overloads(NamedTuple):
         The mean of all hosts counts as much as one end.
         """
         return (own + self.answers / (self.ends or 1)) / (ends + 1)
+
+
+class ServerErrors(NamedTuple):
+    """The answers 5xx but for 503 of a host: after a few retries, such a URI ends as a failure, and no dead letter."""
+
+    retried: int
+    """Those after which a URI was tried again."""
+    given_up: int
+    """The URIs that ended so."""
+    waiting: int
+    """The URIs that wait for a retry at present."""
+    passed: int
+    """The retries, about, of URIs that were answered otherwise then."""
+
+    @classmethod
+    def of(cls, answers: int, seen: QueueHistory, most: int, waiting: int) -> Self:
+        """Tell them apart, if a URI had `most` retries: a status that is never tried again is a plain failure."""
+        given_up = min(answers // (most + 1), seen.failure, seen.retry // most if most else answers)
+        retried = min(answers - given_up, seen.retry)
+        waiting = min(waiting, retried)
+        return cls(retried, given_up, waiting, max(retried - most * given_up - waiting * (most + 1) // 2, 0))
+
+    @property
+    def uris(self) -> int:
+        """The URIs that they were of, about."""
+        return self.given_up + self.waiting + self.passed
 
 
 class Growth(NamedTuple):

@@ -15,6 +15,7 @@ from budgetfrontier.rules.host_behaviour import (
     Means,
     Overloads,
     Retries,
+    ServerErrors,
     behaviour,
     crawl_delay,
     growth,
@@ -244,3 +245,25 @@ def test_no_number_is_out_of_range() -> None:
         assert min(drawn.success, drawn.retry, drawn.failure, drawn.links, drawn.fall) >= 0
         assert 0 <= drawn.new <= 1
         assert drawn.fall < inf and exp(-drawn.fall) <= 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "retry", "failure", "most", "waiting", "expected"),
+    [
+        (30, 20, 10, 2, 0, (10, 0)),  # ten URIs, each tried three times
+        (7, 7, 0, 2, 0, (0, 7)),  # they passed at their second attempt
+        (9, 9, 0, 2, 9, (0, 0)),  # what becomes of them is not known yet
+        (5, 0, 5, 2, 0, (0, 0)),  # 501: never tried again
+        (5, 0, 5, 0, 0, (5, 0)),  # without retries
+        (30, 20, 14, 2, 0, (10, 0)),  # four failed without an answer
+    ],
+)
+def test_server_errors_are_told_apart_from_other_failures(
+    answers: int, retry: int, failure: int, most: int, waiting: int, expected: tuple[int, int]
+) -> None:
+    seen = history(100, retry=retry, failure=failure)
+    errors = ServerErrors.of(answers, seen, most, waiting)
+    assert (errors.given_up, errors.passed) == expected
+    assert errors.uris == errors.given_up + errors.passed + errors.waiting <= answers
+    assert errors.retried <= retry and errors.given_up <= failure
+    assert NO_RETRIES.failing(history(1, retry=NO_RETRIES.attempts(errors.uris))) == errors.uris

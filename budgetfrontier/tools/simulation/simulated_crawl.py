@@ -17,6 +17,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.history import History
 from budgetfrontier.engine.opening import open_parts
 from budgetfrontier.rules.backoff import UNAVAILABLE
+from budgetfrontier.rules.host_behaviour import Retries
 from budgetfrontier.rules.simulation import (
     FETCHES,
     FINISHED,
@@ -27,11 +28,13 @@ from budgetfrontier.rules.simulation import (
     Simulated,
     Step,
 )
+from budgetfrontier.rules.uri_outcomes import outcome_of_answer
 from budgetfrontier.settings.scope_rules import hops_from_seed
 from budgetfrontier.tools.simulation.simulated_hosts import Remembered, SimulatedHost
 
 _RETRY, _FAILURE, _DISREGARDED = Outcome.RETRY, Outcome.FAILURE, Outcome.DISREGARDED
 _RUNNING = CrawlState.RUNNING
+_SERVER_ERROR = 500  # stands for all that are about the page
 _FOREVER = 1e9  # seconds of a lease: none expires
 _SPREAD = 0.5  # of the logarithm of durations: most are between half and twice their mean
 _DRAWS = 1 << 10
@@ -73,8 +76,8 @@ class SimulatedCrawl:
         self._flying: dict[int, list[tuple[Lease, SimulatedHost, float]]] = {}
         self._ends: list[int] = []
         self._out = self._fetches = self._overloaded = 0
-        self._failing: dict[str, bool] = {}
-        """The URLs of attempts that were drawn as failures, and whether others than overloads were among them."""
+        self._failing: dict[str, Retries | None] = {}
+        """The URLs of attempts that were drawn as failures, and their retries; None if their hosts were overloaded."""
         self._course: list[tuple[int, float]] = []
         """The fetches at times: about each half percent more."""
         for match, settings in question.changes:
@@ -174,18 +177,15 @@ class SimulatedCrawl:
         self._fetches += len(ended)
         for lease, host, seconds in ended:
             host.fetches += 1
-            failing = lease.attempt > 1 and self._is_failing(lease, host)
+            failing = self._failed_by(lease, host) if lease.attempt > 1 else None
             if host.overload and drawn() < host.overload:
                 self._overloaded += 1
                 self._failing[lease.uri.url] = failing
                 others.append(Finish(lease, _RETRY, fetch_seconds=seconds, status=UNAVAILABLE, delay=host.retry_after))
                 continue
-            if (failing or host.retry) and drawn() < (
-                self._seen.retries.later(host.drawn, lease.attempt) if failing else host.retry
-            ):
-                self._failing[lease.uri.url] = True
-                status = 500 if host.answered and drawn() < host.answered else 0
-                others.append(Finish(lease, _RETRY, fetch_seconds=seconds, status=status))
+            fails = host.retry if failing is None else failing.later(host.drawn, lease.attempt)
+            if fails and drawn() < fails:
+                others.append(self._failure(lease, host, failing or self._retries(host), seconds))
                 continue
             if lease.uri.directive is Directive.HIGHEST:  # a robots.txt
                 plain.append(Finish(lease, fetch_seconds=seconds))
@@ -218,10 +218,26 @@ class SimulatedCrawl:
                 others.append(Finish(lease, _DISREGARDED))
         return plain + others
 
-    def _is_failing(self, lease: Lease, host: SimulatedHost) -> bool:
-        """Return whether earlier attempts of a URI failed, not only because its host was overloaded."""
-        known = self._failing.get(lease.uri.url)
-        return not host.innocent or self._random.random() >= host.innocent if known is None else known
+    def _failed_by(self, lease: Lease, host: SimulatedHost) -> Retries | None:
+        """Return the retries of a URI whose earlier attempts failed, not only because its host was overloaded."""
+        if (url := lease.uri.url) not in self._failing:
+            is_innocent = host.innocent > 0 and self._random.random() < host.innocent
+            self._failing[url] = None if is_innocent else self._retries(host)
+        return self._failing[url]
+
+    def _retries(self, host: SimulatedHost) -> Retries:
+        """Draw whether a URI that fails for now is answered with a server error; return the retries of such."""
+        is_answered = host.answered > 0 and self._random.random() < host.answered
+        return self._seen.answered_retries if is_answered else self._seen.retries
+
+    def _failure(self, lease: Lease, host: SimulatedHost, failing: Retries, seconds: float) -> Finish:
+        """Return the end of an attempt that fails for now; or for good, if it is the last one after a server error."""
+        self._failing[lease.uri.url] = failing
+        if failing is not self._seen.answered_retries:
+            return Finish(lease, _RETRY, fetch_seconds=seconds)
+        settings = self._kernel.tables.in_force.for_uri(lease.uri.url, lease.queue, lease.uri.source)
+        outcome = outcome_of_answer(_SERVER_ERROR, lease.attempt, settings)
+        return Finish(lease, outcome, fetch_seconds=seconds, status=_SERVER_ERROR, crawl_delay=host.crawl_delay)
 
     def _links(self, url: str, new: int, hops: int) -> list[str]:
         """Return new URLs of the same host, which are like the one that they are found on, with their hops if any."""

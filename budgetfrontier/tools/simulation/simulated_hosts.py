@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from math import exp
 from random import Random
 
@@ -17,6 +18,7 @@ from budgetfrontier.rules.host_behaviour import (
     Means,
     Overloads,
     Retries,
+    ServerErrors,
     behaviour,
     crawl_delay,
     ends_of,
@@ -24,7 +26,6 @@ from budgetfrontier.rules.host_behaviour import (
     leads_on,
     retry_after,
 )
-from budgetfrontier.rules.queue_answers import NONE
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
@@ -76,8 +77,7 @@ class Remembered:
         self._delays: dict[int, float] = {}
         self.elsewhere: float | None = None
         """The share of new URIs that were not on the host of their page; None if that is not known."""
-        self._answered: dict[int, float] = {}
-        """The share of failed attempts that were answered, of the queues with any, those of `_overloads` aside."""
+        self._server_errors: dict[int, ServerErrors] = {}
         self._overloads: dict[int, int] = {}
         """The attempts that were answered with 429 or 503, and the Retry-After of these hosts."""
         self._retry_after: dict[int, float] = {}
@@ -86,30 +86,38 @@ class Remembered:
             self._rows += bytes(max(place + _ROW - len(self._rows), 0))
             self._rows[place : place + _ROW] = value
         base, trying, counters = effective.base, 0, view.counters()
+        most, later = min(base.status_retries, base.max_retries), array("L")
         for queue in view.compact_queues():
             self._found.extend([0.0] * (queue.id + 1 - len(self._found)))
             self._waiting.extend([0] * (queue.id + 1 - len(self._waiting)))
-            self._waiting[queue.id] = queue.queued
+            later.extend([0] * (queue.id + 1 - len(later)))
+            self._waiting[queue.id], later[queue.id] = queue.queued, queue.future
             trying += queue.queued > 0 and ended_in_error(queue)
             if (asked := retry_after(queue)) is not None:
                 self._retry_after[queue.id] = asked
             seen = self._seen(queue.id)
             if seen is not None and (delay := crawl_delay(queue, seen.seconds or 0.0, base)) is not None:
                 self._delays[queue.id] = delay
-        self._read_answers(view)
+        self._read_answers(view, most, later)
         self._suspects = self._found_suspects(view, now)
-        retried = max(counters.retried - self.overloads.answers, 0)
+        answered = self._server_errors.values()
+        passed, given_up = sum(one.passed for one in answered), sum(one.given_up for one in answered)
+        self.answered_retries = Retries.of(most, passed + most * given_up, given_up, 0)
+        retried = max(counters.retried - self.overloads.answers - sum(one.retried for one in answered), 0)
         self.retries = Retries.of(base.max_retries, retried, counters.given_up, trying)
         self._means = means = Means(self.retries)
         sample = chosen_places(len(self._found), _SAMPLED, Random(1))
         for add in (means.add, means.add_growth):
             for queue_id in sample:
-                if (seen := self._without_overloads(queue_id)) is not None:
+                if (seen := self._by_uri(queue_id)) is not None:
                     add(seen, self._found[queue_id])
         self.mean = means.mean()
 
-    def _read_answers(self, view: View) -> None:
-        """Read how many URIs the pages of each queue have led to, and how many of the failed attempts were answered."""
+    def _read_answers(self, view: View, most: int, later: Sequence[int]) -> None:
+        """Read how many URIs the pages of each queue have led to, and how many attempts had server errors.
+
+        A URI with one had `most` retries; so many of each queue wait `later`.
+        """
         own = new = 0.0
         ends = sum(ends_of(seen) for queue_id in range(len(self._found)) if (seen := self._seen(queue_id)) is not None)
         for key, value in view.items(keys.ANSWERS):
@@ -119,8 +127,10 @@ class Remembered:
             overloads = min(sum(row.kinds.get(kind, 0) for kind in _OVERLOADED), 0 if seen is None else seen.retry)
             if overloads:
                 self._overloads[queue_id] = overloads
-            if failed := max(row.classes[_SERVER_ERRORS] - row.kinds.get(status_kind(UNAVAILABLE), 0), 0):
-                self._answered[queue_id] = failed / (failed + row.classes[NONE])
+            failed = max(row.classes[_SERVER_ERRORS] - row.kinds.get(status_kind(UNAVAILABLE), 0), 0)
+            if failed and seen is not None:
+                seen.retry -= overloads
+                self._server_errors[queue_id] = ServerErrors.of(failed, seen, most, later[queue_id])
             if seen is not None and (all_new := found_by(seen)) is not None:
                 own, new = own + row.added, new + all_new
         self.overloads = Overloads(sum(self._overloads.values()), ends)
@@ -139,21 +149,30 @@ class Remembered:
         value = bytes(self._rows[_ROW * queue_id : _ROW * (queue_id + 1)])
         return decode_history(value) if any(value) else None
 
-    def _without_overloads(self, queue_id: int) -> QueueHistory | None:
-        """Return the history of a queue without the answers 429 and 503, which are drawn by themselves."""
-        seen, overloads = self._seen(queue_id), self._overloads.get(queue_id, 0)
-        if seen is not None and overloads:
-            seen.retry -= overloads
+    def _by_uri(self, queue_id: int) -> QueueHistory | None:
+        """Return the history of a queue without the answers 429 and 503, which are drawn by themselves.
+
+        Other server errors are so many retries as `Retries.failing` takes for their URIs.
+        """
+        seen = self._seen(queue_id)
+        if seen is not None:
+            seen.retry -= self._overloads.get(queue_id, 0)
+            if (errors := self._server_errors.get(queue_id)) is not None:
+                seen.failure -= errors.given_up
+                seen.retry += self.retries.attempts(errors.uris) - errors.retried
         return seen
 
     def host(self, queue_id: int) -> SimulatedHost:
         """Return what to draw for a queue."""
-        seen, drawn, own = self._without_overloads(queue_id), self.mean, self._overloads.get(queue_id, 0)
-        overload = self.overloads.chance(own, 0 if seen is None else ends_of(seen) + own)
-        if seen is not None:
+        before, seen, own = self._seen(queue_id), self._by_uri(queue_id), self._overloads.get(queue_id, 0)
+        overload = self.overloads.chance(own, 0 if before is None else ends_of(before))
+        drawn, innocent, answered = self.mean, 0.0, 0.0
+        if before is not None and seen is not None:
             drawn = behaviour(
                 seen, self._found[queue_id], self._means, self._waiting[queue_id], suspect=queue_id in self._suspects
             )
-        innocent = own / (seen.retry + own) if seen is not None and own else 0.0
-        answered, delay = self._answered.get(queue_id, 0.0), self._delays.get(queue_id)
-        return SimulatedHost(drawn, delay, answered, overload, innocent, self._retry_after.get(queue_id))
+            innocent = own / before.retry if own else 0.0
+            if (errors := self._server_errors.get(queue_id)) is not None:
+                answered = errors.uris / (self.retries.failing(seen) or 1.0)
+        delay, asked = self._delays.get(queue_id), self._retry_after.get(queue_id)
+        return SimulatedHost(drawn, delay, answered, overload, innocent, asked)

@@ -13,6 +13,7 @@ import pytest
 from budgetfrontier import Frontier, Outcome, QueueState, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Finish
+from budgetfrontier.rules import uri_outcomes
 from budgetfrontier.rules.simulation import Question, Simulated, Step, middle
 from budgetfrontier.storage import keys
 from budgetfrontier.tools.simulation import simulated_crawl
@@ -191,6 +192,42 @@ def test_retries_that_were_answered_leave_their_hosts_alone(tmp_path: Path) -> N
                     frontier.finish(lease, outcome, fetch_seconds=0.5, status=status, reason="failed")
         ends[status] = simulated(path, clock.time(), seconds=7200.0, seed=1)
     assert ends[500].succeeded > ends[0].succeeded
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"status_retries": 0}, {"status_retries": 4}, {"statuses": [503]}, {"max_retries": 1}],
+    ids=str,
+)
+def test_pages_with_server_errors_are_tried_as_often_as_settings_say(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Each third page of two hosts answers 500, always; the crawl is simulated after a third of it, and goes on."""
+    clock, retry = ManualClock(START), {"max_retries": 10, "status_retries": 2, "status_delay": "10m"}
+    settings = {"frontier": {"retry": retry, "politeness": {"min_delay": "2s"}}}
+
+    def crawl(opened: Frontier, most: float) -> None:
+        while opened.summary().succeeded < most and (wait := opened.next_ready_in()) is not None:
+            clock.advance(wait or 0.1)
+            for lease in opened.lease(2):
+                status = 500 if lease.uri.url.endswith(("0", "3", "6", "9")) else 200
+                outcome = uri_outcomes.outcome_of_answer(status, lease.attempt, opened.internals.settings_for(lease))
+                opened.finish(lease, outcome, fetch_seconds=0.1, status=status, reason=f"{status}")
+
+    with Frontier.open(tmp_path / "job", settings, clock=clock) as opened:
+        opened.schedule_many(f"http://{host}.test/{page}" for page in range(300) for host in "ab")
+        crawl(opened, 150)
+    shutil.copytree(tmp_path / "job", tmp_path / "copy")
+    start, changes = clock.time(), [("*", {"retry": change})] if change else []
+    found = simulated(tmp_path / "copy", start, changes=changes)
+    with Frontier.open(tmp_path / "job", settings, clock=clock) as opened:
+        before = opened.summary()
+        if change:
+            opened.adjust(match="*", retry=change)
+        crawl(opened, 1e9)
+        now = opened.summary()
+    assert found.failed == pytest.approx(now.failed - before.failed, rel=0.15)
+    assert found.succeeded == pytest.approx(now.succeeded - before.succeeded, rel=0.15)
+    assert found.spent == found.fetches == pytest.approx(now.expenditure - before.expenditure, rel=0.15)
+    assert found.seconds == pytest.approx(clock.time() - start, rel=0.15)
 
 
 @pytest.mark.parametrize(("pages", "asked"), [(150, None), (150, 300.0), (500, None)])
