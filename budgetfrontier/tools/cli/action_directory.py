@@ -44,6 +44,8 @@ WHO = "action"
 """The name in the audit of who gave the commands."""
 SCAN_EVERY = 1.0
 """Seconds between two looks into the folder: a file is complete if its size and time are the same in both."""
+LONG = 10.0
+"""Seconds after which a file that is still being applied is told."""
 _LONGEST_NAME = 180  # bytes of a name that are part of others, which have at most 255
 _MOST_MESSAGES = 1000  # lines of a command that are kept
 _GRACE = 10.0  # seconds that a command has to end after an interrupt
@@ -171,9 +173,14 @@ class ActionDirectory:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is handled by this process alone
         )
+        outputs = asyncio.create_task(_outputs(process))
         try:
-            out, messages = await _outputs(process)
+            if not (await asyncio.wait([outputs], timeout=LONG))[0]:
+                self._say(f"{file}: it is being applied, and other files wait for its end; `audit` lists what it does")
+            out, messages = await outputs
         except asyncio.CancelledError:
+            outputs.cancel()
+            await asyncio.wait([outputs])
             await _end(process)
             raise
         assert process.returncode is not None

@@ -216,6 +216,18 @@ def watch(job: Path, until: Callable[[ActionDirectory], bool]) -> list[str]:
     return said
 
 
+def test_a_file_that_takes_long_is_said_to_be_applied(
+    job: Path, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(action_directory, "LONG", 0.0)
+    stub("exit 0")
+    (job / "action" / "a.adjust.yaml").write_text("- {match: '*', set: {precedence: 4}}\n")
+    begun, ended = watch(job, lambda directory: bool(results(job)) and not directory.has_files())[:2]
+    assert (
+        begun.startswith(f"{job}/action/a.adjust.yaml: it is being applied, and other files wait") and "result" in ended
+    )
+
+
 def test_a_file_that_is_being_applied_at_the_end_stays(job: Path, tmp_path: Path, stub: Stub) -> None:
     began = tmp_path / "began"
     stub(f"echo $$ >{began}.new; mv {began}.new {began}; while :; do sleep 0.05; done")
