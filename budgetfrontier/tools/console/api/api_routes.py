@@ -187,8 +187,9 @@ async def _body(struct: Any, request: web.Request) -> Any:
         size += len(part)
         if size > LARGEST_BODY:
             raise web.HTTPRequestEntityTooLarge(LARGEST_BODY, size)
+    if not (text := b"".join(parts)).strip():
+        raise BadRequest("the body is empty: give a JSON object")
     try:
-        text = b"".join(parts)
         body = _DECODERS[struct].decode(text)
         json.loads(text, object_pairs_hook=_once)
         return body

@@ -8,10 +8,10 @@ import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, QueueState
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.rules.crawl_states import disk_sentence
 from budgetfrontier.rules.simulation import DRAWS, MOST_DRAWS, MOST_FETCHES
-from budgetfrontier.settings.matching import queues_match, with_kind
+from budgetfrontier.settings.matching import parse_match, queues_match, with_kind
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import described
 from budgetfrontier.tools.console.forms import LONGEST_REASON, MOST, SubmittedCommand
@@ -215,6 +215,10 @@ def _selected(body: QueueBody) -> dict[str, Any]:
     if body.queue:
         return {"queue": body.queue}
     match = queues_match(body.queues) if body.queues else with_kind(body.match) if body.match else "*"
+    try:
+        parse_match(match)
+    except SettingsError as error:
+        raise BadRequest(f"match: {error}") from None
     return {"match": match} | ({"states": list(body.states)} if body.states else {})
 
 

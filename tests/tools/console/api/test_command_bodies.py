@@ -443,6 +443,21 @@ def test_nobody_cancels_with_the_role_read(job: Path, monkeypatch: pytest.Monkey
     assert status == 403 and "role steer" in problem["detail"]
 
 
+def test_a_body_that_is_empty_and_a_pattern_that_is_none_cannot_be_meant(job: Path) -> None:
+    async def act(caller: Caller) -> list[Any]:
+        wrong = {"match": "regex:[", "reason": "x"}
+        found = [
+            await caller.give(name, wrong | more, status=400)
+            for name, more in (("retire", {}), ("snooze", {"for": "1h"}))
+        ]
+        empty = {"json": None, "data": b"", "headers": caller.headers | {"Content-Type": "application/json"}}
+        return [*found, await caller.give("retire", None, status=400, **empty)]
+
+    *patterns, empty = called(job, act)
+    assert all(one.detail.startswith('match: "regex:[" is not a regular expression') for one in patterns)
+    assert empty.detail.startswith("the body is empty: give a JSON object")
+
+
 def test_a_command_is_found_at_its_own_job_alone(job: Path, tmp_path: Path) -> None:
     mine, other = jobs_at(job, tmp_path / "other")
 
