@@ -274,7 +274,7 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     leased: Number | None = 0
     """The URIs that it handed out, as of its end; None if its frontier was copied before, unknown if it was killed."""
     kernel: str = ""
-    """The kernel that admitted its URIs: "native" or "Python"."""
+    """The kernel of its engine: "native" or "Python"."""
     epoch: Number = 0
     """The number of the run in the rows of its totals: the epoch in which it began."""
 
@@ -296,7 +296,7 @@ class Run(msgspec.Struct, kw_only=True):
     reason: str
     leased: int | None
     kernel: str
-    """The kernel that admitted its URIs: "native" (compiled) or "Python"."""
+    """The kernel of its engine: "native" (compiled) or "Python"."""
 
 
 class Process(msgspec.Struct, kw_only=True):

@@ -29,7 +29,7 @@ def register(commands: Commands) -> None:
         "list the runs: when each began and ended, how, and why",
         more="The newest run comes last. `end` is EXIT, LIMIT, SIGNAL, OPERATOR, DISK_FULL, ERROR, or KILLED: it could "
         "store no end, and ended after its last commit, which is the time given. Commands on a stopped job are not "
-        "runs, unless they did not end: `audit` lists them. `kernel` is what admitted its URIs: native (compiled), or "
+        "runs, unless they did not end: `audit` lists them. `kernel` is that of the engine: native (compiled), or "
         "Python. The last 1,000 runs are kept.",
     )
     add_job(parser)

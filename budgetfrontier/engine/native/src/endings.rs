@@ -34,7 +34,7 @@ impl<'py> FromPyObject<'_, 'py> for Politeness {
 }
 
 impl Politeness {
-    /// Return for how many seconds a queue rests after an attempt.
+    /// Return for how many seconds a queue rests after an attempt: copies `Politeness.__call__`.
     pub fn rest(&self, ending: &Ending) -> f64 {
         let mut delay = self.min_delay;
         if let Some(seconds) = ending.fetch_seconds {
