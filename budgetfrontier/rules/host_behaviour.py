@@ -71,13 +71,14 @@ class Retries(NamedTuple):
         lasting = part / most if most else 1.0
         return cls(most, min(lasting / (lasting + 1 - part), 1.0))
 
+    @property
+    def attempts_each(self) -> float:
+        """The attempts that fail for now, of each URI that does, in the mean."""
+        return 1 + self.lasting * self.most
+
     def failing(self, seen: QueueHistory) -> float:
         """Return how many URIs the attempts of a history that failed for now were of: these are not independent."""
-        return seen.retry / (1 + self.lasting * self.most)
-
-    def attempts(self, uris: float) -> int:
-        """Return how many attempts that failed for now `failing` takes for those of so many URIs."""
-        return round(uris * (1 + self.lasting * self.most))
+        return seen.retry / self.attempts_each
 
     def later(self, drawn: Behaviour, attempt: int) -> float:
         """Return the chance that an attempt after the first fails, on a host that has answered or not."""

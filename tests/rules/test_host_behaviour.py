@@ -266,4 +266,3 @@ def test_server_errors_are_told_apart_from_other_failures(
     assert (errors.given_up, errors.passed) == expected
     assert errors.uris == errors.given_up + errors.passed + errors.waiting <= answers
     assert errors.retried <= retry and errors.given_up <= failure
-    assert NO_RETRIES.failing(history(1, retry=NO_RETRIES.attempts(errors.uris))) == errors.uris

@@ -78,6 +78,8 @@ class Remembered:
         self.elsewhere: float | None = None
         """The share of new URIs that were not on the host of their page; None if that is not known."""
         self._server_errors: dict[int, ServerErrors] = {}
+        self._answered: float
+        """The share of server errors among the URIs that failed for now, of all hosts."""
         self._overloads: dict[int, int] = {}
         """The attempts that were answered with 429 or 503, and the Retry-After of these hosts."""
         self._retry_after: dict[int, float] = {}
@@ -105,6 +107,8 @@ class Remembered:
         self.answered_retries = Retries.of(most, passed + most * given_up, given_up, 0)
         retried = max(counters.retried - self.overloads.answers - sum(one.retried for one in answered), 0)
         self.retries = Retries.of(base.max_retries, retried, counters.given_up, trying)
+        uris = sum(one.uris for one in answered)
+        self._answered = uris / (uris + retried / self.retries.attempts_each) if uris else 0.0
         self._means = means = Means(self.retries)
         sample = chosen_places(len(self._found), _SAMPLED, Random(1))
         for add in (means.add, means.add_growth):
@@ -159,20 +163,21 @@ class Remembered:
             seen.retry -= self._overloads.get(queue_id, 0)
             if (errors := self._server_errors.get(queue_id)) is not None:
                 seen.failure -= errors.given_up
-                seen.retry += self.retries.attempts(errors.uris) - errors.retried
+                seen.retry += round(errors.uris * self.retries.attempts_each) - errors.retried
         return seen
 
     def host(self, queue_id: int) -> SimulatedHost:
         """Return what to draw for a queue."""
         before, seen, own = self._seen(queue_id), self._by_uri(queue_id), self._overloads.get(queue_id, 0)
         overload = self.overloads.chance(own, 0 if before is None else ends_of(before))
-        drawn, innocent, answered = self.mean, 0.0, 0.0
+        drawn, innocent, answered = self.mean, 0.0, self._answered
         if before is not None and seen is not None:
             drawn = behaviour(
                 seen, self._found[queue_id], self._means, self._waiting[queue_id], suspect=queue_id in self._suspects
             )
             innocent = own / before.retry if own else 0.0
-            if (errors := self._server_errors.get(queue_id)) is not None:
-                answered = errors.uris / (self.retries.failing(seen) or 1.0)
+            errors = self._server_errors.get(queue_id)
+            uris = 0 if errors is None else errors.uris
+            answered = (uris + answered) / (self.retries.failing(seen) + 1)  # that of all hosts counts as one URI
         delay, asked = self._delays.get(queue_id), self._retry_after.get(queue_id)
         return SimulatedHost(drawn, delay, answered, overload, innocent, asked)

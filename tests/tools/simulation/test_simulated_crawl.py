@@ -230,6 +230,22 @@ def test_pages_with_server_errors_are_tried_as_often_as_settings_say(tmp_path: P
     assert found.seconds == pytest.approx(clock.time() - start, rel=0.15)
 
 
+def test_hosts_without_server_errors_so_far_are_not_taken_to_be_down_by_those_of_others(tmp_path: Path) -> None:
+    """One host of six answers 500 to a third of its pages: no host rests for `retry.delay`."""
+    clock, waits = ManualClock(START), []
+    for delay in ("1h", "20h"):
+        with Frontier.open(tmp_path / delay, {"frontier": {"retry": {"delay": delay}}}, clock=clock) as frontier:
+            frontier.schedule_many(f"http://{host}.test/{page}" for page in range(60) for host in "abcdef")
+            while frontier.summary().succeeded < 120:
+                clock.advance(4.0)
+                for lease in frontier.lease(6):
+                    fails = lease.queue == "a.test" and lease.uri.url.endswith(("0", "3", "6", "9"))
+                    ending = {"outcome": Outcome.RETRY, "status": 500} if fails else {"status": 200}
+                    frontier.finish(lease, fetch_seconds=0.1, **ending)
+        waits.append(simulated(tmp_path / delay, clock.time()).seconds)
+    assert waits[0] == waits[1]
+
+
 @pytest.mark.parametrize(("pages", "asked"), [(150, None), (150, 300.0), (500, None)])
 def test_hosts_that_answer_429_or_503_rest_as_long_as_they_do(tmp_path: Path, pages: int, asked: float | None) -> None:
     """One host answers so at each sixth attempt; the crawl is simulated after a third of its pages, and goes on."""
