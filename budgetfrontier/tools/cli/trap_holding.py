@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings.matching import queue_match
 from budgetfrontier.tools.cli import adjustments, common, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job
 from budgetfrontier.tools.cli.exits import OK
@@ -91,6 +90,7 @@ def _hold(args: argparse.Namespace, operator: CrawlOperator) -> int:
 def _suspect(args: argparse.Namespace, operator: CrawlOperator) -> Suspect:
     from budgetfrontier.reports.format import clean
     from budgetfrontier.reports.operators import Selection
+    from budgetfrontier.settings.matching import queue_match
 
     key = operator.key_of(args.apply)
     found = next((one for one in operator.traps(Selection(match=queue_match(key)), None) if one.queue == key), None)
@@ -103,6 +103,8 @@ def _suspect(args: argparse.Namespace, operator: CrawlOperator) -> Suspect:
 
 def holding(suspect: Suspect) -> dict[str, Any]:
     """Return the arguments of the adjustment that holds a suspicious queue."""
+    from budgetfrontier.settings.matching import queue_match
+
     return {"match": queue_match(suspect.queue), "set": {"queue_total_budget": suspect.total_budget}}
 
 
@@ -110,7 +112,7 @@ def _command(suspect: Suspect, job: str) -> str:
     """Return the dry run of the adjustment that holds a queue; "" if it is held already."""
     if suspect.total_budget is None:
         return ""
-    words = ("--match", queue_match(suspect.queue), "--total-budget", str(suspect.total_budget), "--dry-run")
+    words = ("--match", holding(suspect)["match"], "--total-budget", str(suspect.total_budget), "--dry-run")
     return shlex.join(("budgetfrontier", "adjust", job, *words))
 
 
