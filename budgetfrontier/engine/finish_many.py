@@ -189,8 +189,10 @@ class BatchFinisher:
 
     def end(self, lease: Lease, ending: Finish | None, now: float) -> None:
         """End one lease that is out. Raises PolicyError."""
-        plain = self._kernel.turns.plain
-        may_be_plain = self._tables.ends_plainly and (ending is None or _kind(ending) != _OTHER)
+        plain, kind = self._kernel.turns.plain, _BARE if ending is None else _kind(ending)
+        if kind == _BARE:
+            ending = None  # one that says nothing is a bare lease
+        may_be_plain = self._tables.ends_plainly and kind != _OTHER
         if plain is not None and may_be_plain and plain.end([lease if ending is None else ending], 0, [], now):
             return
         self._finisher.finish(lease, ending, now)

@@ -46,7 +46,7 @@ from budgetfrontier.engine.hooks import check as check_hooks
 from budgetfrontier.engine.internals import Internals
 from budgetfrontier.engine.known_urls import KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
-from budgetfrontier.engine.plain_turns import DUE, MOST_ANSWERED
+from budgetfrontier.engine.plain_turns import CUT_SHORT, DUE, MOST_ANSWERED
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.rules import run_history
@@ -287,6 +287,12 @@ class Frontier:
             except BaseException as e:
                 guard.owner = BROKEN
                 guard.abort(e)
+            if answered == CUT_SHORT:
+                guard.enter()
+                turns.cut_short = True
+                guard.commit_after_lease(len(leases), count)
+                guard.leave(0)
+                return leases
             if answered:
                 if answered == DUE:
                     guard.leave(0)

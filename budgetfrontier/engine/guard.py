@@ -23,7 +23,7 @@ import lmdb
 
 from budgetfrontier.clock import Clock, ClockSteps
 from budgetfrontier.core.model import CrawlState, Lease, RunEnd
-from budgetfrontier.engine import arguments, native
+from budgetfrontier.engine import arguments, native, turns
 from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.opening import Parts
@@ -155,6 +155,8 @@ class Guard:
         self.owner = INSIDE
         self._count(self._admitter.place_gathered())
         self._settle_answers()
+        if not self.kernel.counters.queued:
+            self.settle()
 
     def _settle_answers(self) -> None:
         plain = self.kernel.turns.plain
@@ -186,24 +188,36 @@ class Guard:
 
         Until another one is called, or something is due.
         """
-        kernel, tables, counters, commits = self.kernel, self.tables, self.kernel.counters, self.commits
-        plain = kernel.turns.plain
-        if (
-            plain is None
+        if self.owner != self.thread:
+            return
+        try:
+            self.owner = INSIDE  # no signal handler changes what is looked at here
+            if self.closed is not None or not self._may_answer():
+                self.owner = self.thread
+                return
+            tables, plain = self.tables, self.kernel.turns.plain
+            until = min(tables.leases.next_expiry, tables.future.next_due)
+            terms = self.kernel.counters.queued, tables.in_force.frontier.lease_ttl, tables.longest_delay, turns.MAX_DUE
+            plain.begin((self.of_calls(until), terms))  # type: ignore[union-attr]  # it may answer
+            self.owner = ANSWERING
+        except BaseException as e:
+            self.owner = BROKEN
+            self._abort(e)
+
+    def _may_answer(self) -> bool:
+        """Return whether plain turns are all that the next calls may need, as of now."""
+        kernel, tables, counters = self.kernel, self.tables, self.kernel.counters
+        return not (
+            kernel.turns.plain is None
             or not (tables.leases_plainly and tables.ends_plainly)
             or counters.state is not CrawlState.RUNNING
             or counters.revive_upto > 0
             or counters.regrade_upto > 0
             or kernel.underway
             or tables.attentive
-            or commits.in_batch
+            or self.commits.in_batch
             or self.hooks.asks
-        ):
-            return
-        in_force = tables.in_force
-        until = min(tables.leases.next_expiry, tables.future.next_due)
-        self.owner = ANSWERING
-        plain.begin((self.of_calls(until), (counters.queued, in_force.frontier.lease_ttl, tables.longest_delay)))
+        )
 
     def refuse(self) -> NoReturn:
         """Raise why a call is not allowed: another thread, a forked child, a closed frontier, or a call in progress."""

@@ -17,6 +17,8 @@ from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, SCHEME_OF
 
 DUE: Final = 2
 """The result of a call that the kernel has answered if more is due at its end: 1 if not, 0 if it has not answered."""
+CUT_SHORT: Final = 3
+"""The same if a lease has more to do than URIs to hand out, and has left some of it for the next."""
 MOST_ANSWERED: Final = 1000
 """URIs that a call may be about which the kernel answers."""
 
@@ -108,13 +110,15 @@ class PlainTurns:
         leases.calls += calls[1:] if calls and leases.calls and leases.calls[-1][1] == calls[0][1] else calls
         return of_calls
 
-    def wake_due(self, now: float) -> bool:
-        """Move snoozed queues that are due to the ring's back; return whether there is nothing left to be moved. O(1)
-        for each."""
+    def wake_due(self, now: float, limit: int) -> tuple[bool, int]:
+        """Move the first snoozed queues that are due to the ring's back; return whether these were all, and how many.
+
+        It stops before a queue whose wake needs more. O(1) for each.
+        """
         self.begin()
-        done: bool = self.kernel.wake_due(now, self)
+        moved: tuple[bool, int] = self.kernel.wake_due(now, limit, self)
         self.settle()
-        return done
+        return moved
 
     def lease(self, leased: list[Lease], count: int, deadline: float, now: float) -> bool:
         """Hand out URIs until there are `count` in the list; return whether the ring is used up before.

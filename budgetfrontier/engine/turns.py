@@ -435,11 +435,14 @@ class Turns:
         """Move queues that waited for a group, then snoozed ones that are due, to the ring's back: some hundreds."""
         if self._tables.counters.groups and now >= self._rotation.next_wake:
             self.cut_short |= self.groups.wake_due(now, MAX_GROUPS) == MAX_GROUPS
-        if now < self._rotation.next_wake or (
-            self.plain is not None and self._tables.ends_plainly and self.plain.wake_due(now)
-        ):
+        if now < self._rotation.next_wake:
             return
-        self.cut_short |= self._rotation.wake_due(now, MAX_DUE, self._awake)
+        done, moved = False, 0
+        if self.plain is not None and self._tables.ends_plainly:
+            done, moved = self.plain.wake_due(now, MAX_DUE)
+        if not done and moved < MAX_DUE:
+            done = not self._rotation.wake_due(now, MAX_DUE - moved, self._awake)
+        self.cut_short |= not done or moved == MAX_DUE
 
     def _awake(self, queue: QueueRecord) -> QueueState:
         """Return the state of a SNOOZED queue after its wait; URIs that are out count by the budgets in force now."""

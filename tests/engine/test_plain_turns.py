@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier import CrawlUri, Finish, Frontier, Lease, Outcome
+from budgetfrontier import CrawlState, CrawlUri, Finish, Frontier, Lease, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native
+from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.read_ahead import ReadAhead, Record
 from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, LeaseExpired, WrongThread, WrongType
 from tests.support import START, kernel, make_settings, memory, pages
@@ -299,6 +301,71 @@ def test_the_kernel_answers_until_a_commit_is_due() -> None:
         frontier.check()
 
 
+ENDS: dict[str, Callable[[Frontier, list[Lease]], object]] = {
+    "finish": lambda frontier, leases: list(map(frontier.finish, leases)),
+    "details": lambda frontier, leases: list(map(partial(frontier.finish, size=7, status=200), leases)),
+    "finish_many": lambda frontier, leases: frontier.finish_many(leases),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("pauses", [True, False])
+def test_the_crawl_is_over_with_the_answer_that_retires_its_last_queues(name: str, pauses: bool) -> None:
+    with memory(queue_total_budget=1, pause_at_finish=pauses, concurrency=3) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(pages("abc", 9))
+        for _ in range(2):
+            leases = [lease for _ in range(3) for lease in frontier.lease(1)]
+            assert len(leases) == 3
+            ENDS[name](frontier, leases)
+        assert watched.answered > 0
+        assert kernel(frontier).counters.state == (CrawlState.PAUSED if pauses else CrawlState.FINISHED)
+        frontier.check()
+
+
+def test_a_page_whose_links_are_an_empty_iterator_is_one_without_details() -> None:
+    with memory() as frontier:
+        frontier.schedule_many(pages("a", 9))
+        nothing: list[Any] = [(), [], iter(()), {}]
+        for found in nothing:
+            frontier.finish(frontier.lease(1)[0], discovered=found)
+        frontier.finish_many([Finish(frontier.lease(1)[0], discovered=iter(()))])
+        assert kernel(frontier).tables.history._get("history", (1).to_bytes(4)) is None
+        frontier.check()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_clock_that_fails_closes_a_frontier_only_where_python_does(name: str) -> None:
+    clock = Interrupting(START)
+    with memory(clock) as frontier:
+        watched, lease = Kernel(frontier), answering(frontier)
+        before = watched.answered
+
+        def fail() -> None:
+            raise OSError("no clock")
+
+        clock.then = fail
+        CALLS[name](frontier, lease)
+        assert watched.answered == before, "the kernel leaves the call to Python, which reads the clock again"
+        frontier.check()
+
+
+def test_no_call_gets_in_while_it_is_found_out_whether_the_kernel_may_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with memory() as frontier:
+        refused: list[Guard] = []
+
+        def look(guard: Guard) -> bool:
+            with pytest.raises(FrontierBusy):
+                frontier.pause()
+            refused.append(guard)
+            return True
+
+        monkeypatch.setattr(Guard, "_may_answer", look)
+        answering(frontier)
+        assert refused
+        frontier.check()
+
+
 @pytest.mark.parametrize("bad", [[None], ["a"], [Lease("a", "a", CrawlUri("http://a.test/"), 1, 0.0, 1)]])  # type: ignore[arg-type]
 def test_bad_leases_are_refused_before_anything_changes(bad: list[Any]) -> None:
     with memory() as frontier:
@@ -306,6 +373,10 @@ def test_bad_leases_are_refused_before_anything_changes(bad: list[Any]) -> None:
         with pytest.raises(WrongType):
             frontier.finish_many([lease, *bad])
         assert frontier.finish_many([lease, lease]) == [lease]
+        (lease,) = frontier.lease(1)
+        with pytest.raises(WrongType):
+            frontier.finish(Lease([1], "a", lease.uri, 1, 0.0, 1))  # type: ignore[arg-type]
+        frontier.finish(lease)
         frontier.check()
 
 

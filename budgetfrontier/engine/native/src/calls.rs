@@ -2,6 +2,7 @@
 
 use std::thread::{self, ThreadId};
 
+use pyo3::exceptions::PyException;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
@@ -49,7 +50,11 @@ impl Calls {
         if thread::current().id() != self.thread {
             return Ok(None);
         }
-        let now = self.clock.bind(py).call0()?.extract::<f64>()? + self.skew;
+        let now = match self.clock.bind(py).call0().and_then(|now| now.extract::<f64>()) {
+            Ok(now) => now + self.skew,
+            Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None), // Python reads it again
+            Err(error) => return Err(error),
+        };
         if !(self.latest <= now && now <= self.horizon && now < self.until) {
             return Ok(None);
         }

@@ -29,8 +29,6 @@ const COST: std::ops::Range<usize> = 9..13;
 
 /// `storage/keys.py`: not greater than any key but the first.
 const FIRST: &[u8] = b"\0\0";
-/// `engine/turns.py`, MAX_DUE.
-const MOST_DUE: usize = 500;
 
 /// What a queue may do depends on these settings, which are the same for all URIs.
 #[derive(Default)]
@@ -142,13 +140,14 @@ struct Work {
     terms: Terms,
 }
 
-/// What calls look at beside the time: URIs in queues when they began, the seconds of a lease, and the longest rest of
-/// a queue.
+/// What calls look at beside the time: URIs in queues when they began, the seconds of a lease, the longest rest of a
+/// queue, and how many queues a lease wakes at the most.
 #[derive(Default)]
 struct Terms {
     queued: i64,
     ttl: f64,
     longest_delay: f64,
+    most_due: usize,
 }
 
 /// Changes of the totals.
@@ -196,6 +195,8 @@ enum Ended {
 const NOT_ANSWERED: u8 = 0;
 const ANSWERED: u8 = 1;
 const DUE: u8 = 2;
+/// It has left some queues for the next call, too.
+const CUT_SHORT: u8 = 3;
 
 fn answered(is_due: bool) -> u8 {
     if is_due { DUE } else { ANSWERED }
@@ -250,12 +251,12 @@ impl Turns {
         ring_back: i64,
         next_wake: f64,
         next_id: u64,
-        calls: Option<(calls::Given, (i64, f64, f64))>,
+        calls: Option<(calls::Given, (i64, f64, f64, usize))>,
     ) -> PyResult<()> {
         let mut work = Work { limits, ring_back, next_wake, next_id, ..Work::default() };
-        if let Some((calls, (queued, ttl, longest_delay))) = calls {
+        if let Some((calls, (queued, ttl, longest_delay, most_due))) = calls {
             work.calls = Some(Calls::new(calls));
-            work.terms = Terms { queued, ttl, longest_delay };
+            work.terms = Terms { queued, ttl, longest_delay, most_due };
         }
         *self.lock()? = Some(work);
         Ok(())
@@ -294,10 +295,12 @@ impl Turns {
         self.turns(py, begun(&mut lock)?, leased, count, deadline, now)
     }
 
-    /// Move the snoozed queues that are due to the ring's back; return whether these were all, and none needed more.
-    fn wake_due(&self, py: Python<'_>, now: f64, moves: &Bound<'_, PyAny>) -> PyResult<bool> {
+    /// Move up to `limit` snoozed queues that are due to the ring's back; return whether these were all, and their number.
+    ///
+    /// It stops before a queue whose wake needs more.
+    fn wake_due(&self, py: Python<'_>, now: f64, limit: usize, moves: &Bound<'_, PyAny>) -> PyResult<(bool, usize)> {
         let mut lock = self.lock()?;
-        self.wake(py, begun(&mut lock)?, now, moves)
+        self.wake(py, begun(&mut lock)?, now, limit, moves)
     }
 
     /// Answer a call of `Frontier.lease` without a `ttl`. If it is not answered, Python hands out the rest.
@@ -314,8 +317,14 @@ impl Turns {
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
         let deadline = now + work.terms.ttl;
         calls.until = calls.until.min(deadline);
-        if now >= work.next_wake && !self.wake(py, work, now, moves)? {
-            return Ok(NOT_ANSWERED);
+        let mut cut_short = false;
+        if now >= work.next_wake {
+            let most = work.terms.most_due;
+            let (all, moved) = self.wake(py, work, now, most, moves)?;
+            cut_short = moved == most;
+            if !all && !cut_short {
+                return Ok(NOT_ANSWERED);
+            }
         }
         if self.turns(py, work, leased, count, deadline, now)? {
             let inactive = self.parts.counters.bind(py).getattr(intern!(py, "inactive"))?;
@@ -325,7 +334,8 @@ impl Turns {
         } else if leased.len() < count {
             return Ok(NOT_ANSWERED);
         }
-        self.leave(py, work, leased.len())
+        let answer = self.leave(py, work, leased.len())?;
+        Ok(if cut_short { CUT_SHORT } else { answer })
     }
 
     /// Answer a call of `Frontier.finish` of a success without links; `details` are None for a lease alone.
@@ -351,6 +361,9 @@ impl Turns {
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
         let latest = now + work.terms.longest_delay;
         let lease_id = lease.getattr(intern!(py, "id"))?;
+        if !lease_id.is_exact_instance_of::<PyInt>() {
+            return Ok(NOT_ANSWERED);
+        }
         if self.end_one(py, work, &lease_id, now, &ending, latest, moves)? != Ended::Now {
             return Ok(NOT_ANSWERED);
         }
@@ -467,7 +480,8 @@ impl Turns {
             Some(calls) => calls.leave(py, operations, dirty)?,
             None => true,
         };
-        Ok(answered(is_due || work.has_read || ended >= self.most_ended))
+        let is_over = work.terms.queued + work.totals.queued <= 0;
+        Ok(answered(is_due || is_over || work.has_read || ended >= self.most_ended))
     }
 
     /// Hand out up to `count` URIs into a list; return whether the ring is used up.
@@ -641,6 +655,7 @@ impl Turns {
             counters.setattr(intern!(py, "ring_back"), work.ring_back)?;
             moves.call_method1(intern!(py, "move"), (&found, after, now))?;
             work.ring_back = counters.getattr(intern!(py, "ring_back"))?.extract()?;
+            work.terms.queued = counters.getattr(intern!(py, "queued"))?.extract()?;
             work.limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
             work.next_wake = work.next_wake.min(moves.getattr(intern!(py, "next_wake"))?.extract()?);
         }
@@ -685,27 +700,34 @@ impl Turns {
         Ok(())
     }
 
-    /// Move the snoozed queues that are due to the ring's back, in the order of their rows: copies
-    /// `Rotation.wake_due`. Returns whether these were all, none needed more, and not too many.
-    fn wake(&self, py: Python<'_>, work: &mut Work, now: f64, moves: &Bound<'_, PyAny>) -> PyResult<bool> {
+    /// Move the first due snoozed queues to the ring's back, in the order of their rows: copies `Rotation.wake_due`.
+    /// Returns whether these were all that are due, and their number.
+    fn wake(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        now: f64,
+        limit: usize,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<(bool, usize)> {
         let cursor = moves.getattr(intern!(py, "snoozed"))?;
         let mut ring = self.parts.ring.bind(py).borrow_mut();
         let mut there = cursor.call_method1(intern!(py, "set_range"), (PyBytes::new(py, FIRST),))?.is_truthy()?;
-        for _ in 0..MOST_DUE {
-            if !there {
-                work.next_wake = f64::INFINITY;
-                return Ok(true);
-            }
+        let mut moved = 0;
+        while there {
             let key = cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?;
-            let Some((wake_time, id)) = timed_of(key.as_bytes()) else { return Ok(false) };
+            let Some((wake_time, id)) = timed_of(key.as_bytes()) else { return Ok((false, moved)) };
             work.next_wake = wake_time;
             if wake_time > now {
-                return Ok(true);
+                return Ok((true, moved));
+            }
+            if moved == limit {
+                return Ok((false, moved));
             }
             let found = self.queue(py, id.into_pyobject(py)?.as_any(), &mut work.has_read)?;
             let mut queue = found.borrow_mut();
             if queue.state != State::Snoozed || queue.out > 0 || queue.wake_time.value() != wake_time {
-                return Ok(false);
+                return Ok((false, moved));
             }
             self.parts.dirty.bind(py).add(id)?;
             cursor.call_method0(intern!(py, "delete"))?; // it is at the next row then
@@ -715,8 +737,10 @@ impl Turns {
             queue.position = work.ring_back;
             queue.state = State::Ready;
             ring.push_back(id);
+            moved += 1;
         }
-        Ok(false)
+        work.next_wake = f64::INFINITY;
+        Ok((true, moved))
     }
 
     /// Return the record of a queue, to be changed.
