@@ -32,6 +32,14 @@ def test_what_certainly_matches_all_of_another(wider: str, match: str, certain: 
     assert covers(parse_match(wider), parse_match(match)) is certain
 
 
+JOB = "a job"
+
+
+def back(number: int) -> str:
+    """Return how to take an adjustment back."""
+    return f"`budgetfrontier adjust 'a job' --remove {number}` takes it back"
+
+
 def test_values_without_effect_are_named() -> None:
     settings = Settings.from_dict(
         {
@@ -43,13 +51,13 @@ def test_values_without_effect_are_named() -> None:
         }
     )
     wide = Override("*", {"queue_total_budget": 500, "balance_replenish_amount": 1}, id=17)
-    assert list(shadowed(settings, [wide])) == [
+    assert list(shadowed(settings, [wide], JOB)) == [
         "frontier.queue_total_budget 7 has no effect: adjustment 17 (*) sets it to 500; "
-        "`budgetfrontier adjust JOB --remove ID` takes it back",
+        "`budgetfrontier adjust 'a job' --remove 17` takes it back",
         "override 1: queue_total_budget 5 (host:a.test) has no effect: adjustment 17 (*) sets it to 500; "
-        "`budgetfrontier adjust JOB --remove ID` takes it back",
+        "`budgetfrontier adjust 'a job' --remove 17` takes it back",
     ]
-    assert not list(shadowed(settings, [Override("host:www.a.test", {"queue_total_budget": 1})]))
+    assert not list(shadowed(settings, [Override("host:www.a.test", {"queue_total_budget": 1})], JOB))
 
 
 def test_values_of_sheets_without_effect_are_named() -> None:
@@ -69,19 +77,18 @@ def test_values_of_sheets_without_effect_are_named() -> None:
         Override("*", {"sheet": "late"}, id=5),
         Override("host:c.test", {"queue_total_budget": 6}, id=6),
     ]
-    back = "`budgetfrontier adjust JOB --remove ID` takes it back"
-    assert list(shadowed(settings, given)) == [
-        f"frontier.precedence 4 has no effect: adjustment 5 (*) sets it to 1; {back}",
-        f"sheets.small: max_queue_size 9 has no effect: adjustment 2 (sheet:small) sets it to 10; {back}",
+    assert list(shadowed(settings, given, JOB)) == [
+        f"frontier.precedence 4 has no effect: adjustment 5 (*) sets it to 1; {back(5)}",
+        f"sheets.small: max_queue_size 9 has no effect: adjustment 2 (sheet:small) sets it to 10; {back(2)}",
         "sheet other (host:b.test) has no effect: an operator has ended this association; "
-        "`budgetfrontier sheet JOB add other --match host:b.test` makes it again",
+        "`budgetfrontier sheet 'a job' add other --match host:b.test` makes it again",
         "sheet small: queue_total_budget 5 (domain:a.test) has no effect: adjustment 1 (domain:a.test) sets it to 500; "
-        + back,
+        + back(1),
     ]
 
 
 def test_a_sheet_that_is_gone_is_named() -> None:
-    [told] = shadowed(Settings(), [Override("host:a.test", {"sheet": "gone"}, id=3)])
+    [told] = shadowed(Settings(), [Override("host:a.test", {"sheet": "gone"}, id=3)], JOB)
     assert told == "adjustment 3 associates host:a.test with the sheet gone, which is not in the settings any more"
 
 
@@ -101,10 +108,9 @@ def test_limits_of_groups_without_effect_are_named() -> None:
         Override("group:g", {"group.max_in_flight": 9}, id=5),
         Override("group:g", {"group.max_in_flight": None}, id=6),
     ]
-    back = "`budgetfrontier adjust JOB --remove ID` takes it back"
-    assert list(shadowed(settings, given)) == [
-        f"groups: total_budget 5 of g has no effect: adjustment 1 (group:g) sets it to 60; {back}",
-        f"groups: quotas {{'urls': 3}} of h has no effect: adjustment 3 (group:h) sets it to {{'urls': 4}}; {back}",
+    assert list(shadowed(settings, given, JOB)) == [
+        f"groups: total_budget 5 of g has no effect: adjustment 1 (group:g) sets it to 60; {back(1)}",
+        f"groups: quotas {{'urls': 3}} of h has no effect: adjustment 3 (group:h) sets it to {{'urls': 4}}; {back(3)}",
     ]
 
 
@@ -117,21 +123,19 @@ def test_limits_of_groups_without_effect_are_named() -> None:
     ],
 )
 def test_adjustments_of_groups_that_are_gone_are_named(match: str, groups: list[object], words: str) -> None:
-    [told] = shadowed(Settings.from_dict({"groups": groups}), [Override(match, {"group.total_budget": 9}, id=7)])
-    assert (
-        told == f"adjustment 7 ({match}) has no effect; `budgetfrontier adjust JOB --remove ID` takes it back: {words}"
-    )
+    [told] = shadowed(Settings.from_dict({"groups": groups}), [Override(match, {"group.total_budget": 9}, id=7)], JOB)
+    assert told == f"adjustment 7 ({match}) has no effect; {back(7)}: {words}"
 
 
 def test_budgets_of_seeds_without_effect_are_named() -> None:
     settings = Settings.from_dict({"seeds": [{"url": "http://a.test/", "budget": 5}]})
-    assert [*shadowed(settings, [Override("queue:a.test", {"queue_total_budget": 6}, id=1)])] == [
+    assert [*shadowed(settings, [Override("queue:a.test", {"queue_total_budget": 6}, id=1)], JOB)] == [
         "the seed http://a.test/: queue_total_budget 5 (queue:a.test) has no effect: adjustment 1 (queue:a.test) sets "
-        "it to 6; `budgetfrontier adjust JOB --remove ID` takes it back"
+        "it to 6; `budgetfrontier adjust 'a job' --remove 1` takes it back"
     ]
 
 
 def test_many_warnings_are_counted() -> None:
     overrides = [{"match": f"host:h{n}.test", "set": {"precedence": 1}} for n in range(MOST + 2)]
-    told = list(shadowed(Settings.from_dict({"overrides": overrides}), [Override("*", {"precedence": 2})]))
+    told = list(shadowed(Settings.from_dict({"overrides": overrides}), [Override("*", {"precedence": 2})], JOB))
     assert len(told) == MOST + 1 and told[-1].startswith("2 more values")

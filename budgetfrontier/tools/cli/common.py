@@ -482,7 +482,7 @@ def warn_of_adjustments(settings: Settings, job: Path) -> None:
             adjustments = reader.adjustments
     except FrontierError:  # there is no job yet; errors of one are reported where it is opened
         return
-    warn(shadowed(settings, adjustments))
+    warn(shadowed(settings, adjustments, str(job)))
 
 
 def warn(warnings: Iterable[str]) -> None:
