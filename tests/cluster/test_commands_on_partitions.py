@@ -299,6 +299,7 @@ def test_a_command_has_the_figures_of_the_crawl_whatever_the_audit_is_asked_for(
         assert found == [{name: value for name, value in one.items() if name != "covers"} for one in (many, forget)]
     assert cli("snooze", HOSTS[0], "--for", "1h")[0] == 0
     assert json.loads(cli("audit", "--limit", "2", "--format", "json")[1])[0] == forget
+    assert cli("undo", forget["id"])[0] == 0  # other tests are of the same crawl
     monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
     of_another = next(number for number in range(PARTITIONS) if number != partition_of_queue(HOSTS[0], PARTITIONS))
     lose(directory, of_another)
