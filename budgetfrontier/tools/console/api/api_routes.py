@@ -72,8 +72,11 @@ class Api:
         """Add the routes of all resources, and of the document."""
         router.add_get(f"{PREFIX}/openapi.json", self._openapi)
         for resource in self._resources:
-            handler = {"GET": self._look, "POST": self._give, "DELETE": self._cancel}[resource.method]
-            router.add_route(resource.method, PREFIX + resource.path, partial(handler, resource))
+            path, method = PREFIX + resource.path, resource.method
+            if method == "GET":
+                router.add_get(path, partial(self._look, resource))  # HEAD, too
+            else:
+                router.add_route(method, path, partial(self._give if method == "POST" else self._cancel, resource))
 
     def context(self) -> dict[str, Any]:
         """Return the values of the page that describes the API."""

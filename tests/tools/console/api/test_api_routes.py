@@ -71,6 +71,19 @@ def test_each_resource_answers_with_what_its_struct_says(job: Path) -> None:
             assert found.rows, resource.path
 
 
+def test_head_is_answered_as_get_without_the_body(job: Path) -> None:
+    async def act(client: Client, console: Console) -> list[tuple[int, str, bytes]]:
+        found = []
+        for path in (*map(path_of, READING), f"{PREFIX}/jobs/none"):
+            async with client.head(path) as answer:
+                found.append((answer.status, answer.content_type, await answer.read()))
+        return found
+
+    *there, missing = visit(job, act)
+    assert set(there) == {(200, "application/json", b"")}
+    assert missing == (404, PROBLEM, b"")
+
+
 def keys_in(value: Any) -> Iterator[str]:
     """All keys of the objects in an answer."""
     if isinstance(value, dict):
