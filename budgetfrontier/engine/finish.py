@@ -64,9 +64,9 @@ class Finisher:
     def finish(self, lease: Lease, ending: Finish | None, now: float) -> None:
         """End an attempt as a checked `ending` says; None: a SUCCESS without details.
 
-        Policies are asked first: a PolicyError leaves everything as it was. Common cases are written out for speed, as
-        in `BatchFinisher.end_successes`: calls would cost a tenth of a lease and its finish. Each copy names its rule;
-        tests/engine/test_written_out.py compares them.
+        Policies are asked first: a PolicyError leaves everything as it was. Common cases are written out for speed,
+        also where the kernel is there, for the ends that it leaves: calls would cost a tenth of a lease and its finish.
+        Each copy names its rule; tests/engine/test_written_out.py compares them.
         """
         tables, counters, rotation, cached, dirty, out_now, remove, charged = self._bound
         in_force, cost, queue_id, key = tables.in_force, lease.cost, lease.queue_id, lease.key

@@ -113,7 +113,6 @@ class Frontier:
                 self._kernel.turns,
                 self._admitter,
                 self._finisher,
-                self._batch_finisher,
             )
             self._kernel.put_again = self._known.put_again
         self._steering = Steering(self._guard, self._delivery)
@@ -466,7 +465,7 @@ class Frontier:
             guard.answer()
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
-        """End many leases in order, as `finish` would one after the other: a lease and its success cost 30 % less.
+        """End many leases in order, as `finish` would one after the other, for less each.
 
         A bare lease ends as SUCCESS; `Finish(lease, outcome, ...)` takes the arguments of `finish`. Everything is
         checked before anything changes. Returns the leases that had already ended, and those given twice; the others

@@ -14,7 +14,6 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, Finish, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.finish import Finisher
-from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
@@ -52,14 +51,12 @@ class KnownUrls:
         turns: Turns,
         admitter: Admitter,
         finisher: Finisher,
-        batch_finisher: BatchFinisher,
     ) -> None:
         self._urls = urls
         self._tables = tables
         self._turns = turns
         self._admitter = admitter
         self._finisher = finisher
-        self._batch_finisher = batch_finisher
         self._leases: dict[bytes, Lease] = {lease.key: lease for lease in tables.leases.out.values()}
         """By the key of its pending record: each lease; some may have ended."""
 
@@ -254,7 +251,8 @@ class KnownUrls:
             return
         out = self._tables.leases.out
         try:
-            self._batch_finisher.end_successes([lease for lease, _, _ in ended.values()], [], now)
+            for lease, _, _ in ended.values():
+                self._finisher.finish(lease, None, now)
         finally:
             for lease, fingerprint, row in ended.values():
                 if lease.id not in out:

@@ -1,7 +1,7 @@
 """Turns of queues and ends of leases where only budgets and waits have a say: the compiled kernel takes them.
 
-It stops before whatever else a turn or an end may need, which `Turns.lease` and `BatchFinisher.end_successes` do then:
-they are the definition, and do everything where the kernel is not there.
+It stops before whatever else a turn or an end may need, which `Turns.lease` and `Finisher.finish` do then: they are
+the definition, and do everything where the kernel is not there.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class Twins:
         if chosen and draw.random() < 0.2:
             chosen.append(chosen[0])  # given twice
         seed = draw.random()
-        bare = draw.random() < 0.3  # a list of leases has a loop of its own, and a list of one, too
+        bare = draw.random() < 0.3  # leases are not checked one by one, and one alone ends as by `finish`
         by_rules, written_out = (
             [out[number] if bare else a_finish(again, out[number], self.number) for number in chosen]
             for out, again in zip(self.out, (random.Random(seed), random.Random(seed)), strict=True)

@@ -1,7 +1,7 @@
 //! The turns of queues and the ends of leases, where nothing but budgets and waits has a say.
 //!
-//! `engine/turns.py` (Turns.lease) and `engine/finish_many.py` (BatchFinisher.end_successes) are the definition: they
-//! do what is left here, and all of it where the kernel is not there.
+//! `engine/turns.py` (Turns.lease) and `engine/finish.py` (Finisher.finish) are the definition: they do what is left
+//! here, and all of it where the kernel is not there.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, TryLockError};
