@@ -366,6 +366,29 @@ def test_no_call_gets_in_while_it_is_found_out_whether_the_kernel_may_answer(mon
         frontier.check()
 
 
+@pytest.mark.parametrize("gathers", [True, False])
+def test_a_signal_handler_may_call_a_frontier_before_a_call_has_begun(
+    gathers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with memory() as frontier:
+        lease = answering(frontier)
+        if gathers:
+            for url in pages("ef", 3):
+                frontier.schedule(url)
+        reenter = Guard.reenter
+
+        def handle_signal(guard: Guard) -> None:
+            monkeypatch.setattr(Guard, "reenter", reenter)
+            frontier.summary()
+            guard.reenter()
+
+        monkeypatch.setattr(Guard, "reenter", handle_signal)
+        frontier.retire("a.test")
+        frontier.finish(lease)
+        assert frontier.summary().queued == (18 if gathers else 12), "but for four of the queue that is retired"
+        frontier.check()
+
+
 @pytest.mark.parametrize("bad", [[None], ["a"], [Lease("a", "a", CrawlUri("http://a.test/"), 1, 0.0, 1)]])  # type: ignore[arg-type]
 def test_bad_leases_are_refused_before_anything_changes(bad: list[Any]) -> None:
     with memory() as frontier:
