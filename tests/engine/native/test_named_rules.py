@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-SOURCES = sorted((ROOT / "budgetfrontier/engine/native/src").glob("*.rs"))
+SOURCES = sorted((ROOT / "budgetfrontier/engine/native/src").rglob("*.rs"))
 
 
 def defined() -> set[str]:

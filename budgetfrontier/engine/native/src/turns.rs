@@ -3,92 +3,28 @@
 //! `engine/turns.py` (Turns.lease) and `engine/finish.py` (Finisher.finish) are the definition: they do what is left
 //! here, and all of it where the kernel is not there.
 
+mod ends;
+mod hand_out;
+mod limits;
+mod work;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PySet};
 
+use self::ends::Ended;
+use self::limits::Limits;
+use self::work::{CUT_SHORT, NOT_ANSWERED, Settled, Terms, Totals, Work, answered, begun};
 use crate::calls::{self, Calls};
-use crate::ended_attempts::{Attempt, EndedAttempts, SUCCESS};
-use crate::endings::{Details, Ending, Politeness};
-use crate::live_queue::{LiveQueue, Seconds, State};
-use crate::read_ahead::{ReadAhead, Record};
+use crate::ended_attempts::EndedAttempts;
+use crate::endings::{Details, Ending};
+use crate::live_queue::LiveQueue;
+use crate::read_ahead::ReadAhead;
 use crate::ring::Ring;
-
-/// The length of the key of a URI without a precedence of its own: `storage/keys.py`, `pending`.
-const KEY: usize = 21;
-/// The place of the directive in it, and the directive of URIs that are neither seeds nor prerequisites.
-const DIRECTIVE: usize = 4;
-const NORMAL: u8 = 3;
-/// The parts of a key with directive and priority, and with the cost.
-const KIND: std::ops::Range<usize> = 4..9;
-const COST: std::ops::Range<usize> = 9..13;
-
-/// `storage/keys.py`: not greater than any key but the first.
-const FIRST: &[u8] = b"\0\0";
-
-/// What a queue may do depends on these settings, which are the same for all URIs.
-#[derive(Default)]
-struct Limits {
-    concurrency: i64,
-    reached: bool,
-    revision: i64,
-    best_waiting: i64,
-    politeness: Politeness,
-}
-
-impl<'py> FromPyObject<'_, 'py> for Limits {
-    type Error = PyErr;
-
-    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (concurrency, reached, revision, best_waiting, politeness) = given.extract()?;
-        Ok(Self { concurrency, reached, revision, best_waiting, politeness })
-    }
-}
-
-/// `budgets.is_over_total`.
-fn is_over_total(spent: i64, total: i64, reached: bool) -> bool {
-    total >= 0 && (if reached { spent >= total } else { spent > total })
-}
-
-/// `queue_states.may_lease`.
-fn may_lease(queue: &LiveQueue, limits: &Limits) -> bool {
-    if queue.out == 0 {
-        return queue.queued > 0;
-    }
-    queue.out - queue.landed < limits.concurrency
-        && queue.queued > queue.out
-        && queue.balance > queue.reserved
-        && !is_over_total(queue.expenditure + queue.reserved, queue.total_budget, limits.reached)
-}
-
-/// `queue_states.after_finish`, and for a queue that yields to a better precedence, its balance of 0.
-fn after_finish(queue: &mut LiveQueue, limits: &Limits, now: f64) -> State {
-    let state = queue.state;
-    if state == State::Retired || is_over_total(queue.expenditure, queue.total_budget, limits.reached) {
-        return State::Retired;
-    }
-    if queue.queued == 0 {
-        return State::Exhausted;
-    }
-    if state == State::Inactive || state == State::Ineligible {
-        return state;
-    }
-    if queue.balance <= 0 {
-        return if queue.out > 0 { State::InProcess } else { State::Inactive };
-    }
-    if limits.best_waiting < queue.precedence {
-        queue.balance = 0;
-        return State::Inactive;
-    }
-    if queue.wake_time.value() > now {
-        return State::Snoozed;
-    }
-    if queue.out > 0 && !may_lease(queue, limits) { State::InProcess } else { State::Ready }
-}
 
 struct Cost {
     cost: Py<PyAny>,
@@ -118,88 +54,6 @@ struct Parts {
     uri: Py<PyAny>,
     finish: Py<PyAny>,
     success: Py<PyAny>,
-}
-
-/// What holds from a `begin` to its `settle`, and how the totals have changed since.
-#[derive(Default)]
-struct Work {
-    limits: Limits,
-    ring_back: i64,
-    /// A lower bound of the wake times of the snoozed.
-    next_wake: f64,
-    next_id: u64,
-    /// The first id and the time of each call that has leased something.
-    calls_made: Vec<(u64, f64)>,
-    totals: Totals,
-    /// The list of the queues that were charged the cost of the last URI, and that cost.
-    charge: Option<(i64, Py<PyList>)>,
-    /// Whether records of queues were read that were not in memory.
-    has_read: bool,
-    /// The calls that need nothing else; None: Python answers all.
-    calls: Option<Calls>,
-    terms: Terms,
-}
-
-/// What calls look at beside the time: URIs in queues when they began, the seconds of a lease, the longest rest of a
-/// queue, and how many queues a lease wakes at the most.
-#[derive(Default)]
-struct Terms {
-    queued: i64,
-    ttl: f64,
-    longest_delay: f64,
-    most_due: usize,
-}
-
-/// Changes of the totals.
-struct Totals {
-    in_process: i64,
-    snoozed: i64,
-    succeeded: i64,
-    queued: i64,
-    spent: i64,
-    bytes: i64,
-    /// Answers by class.
-    answers: [i64; 5],
-    /// The earliest deadline of the leases.
-    first_expiry: f64,
-}
-
-impl Default for Totals {
-    fn default() -> Self {
-        Self {
-            in_process: 0,
-            snoozed: 0,
-            succeeded: 0,
-            queued: 0,
-            spent: 0,
-            bytes: 0,
-            answers: [0; 5],
-            first_expiry: f64::INFINITY,
-        }
-    }
-}
-
-type Settled = ([i64; 6], [i64; 5], f64, f64, i64, u64, Vec<(u64, f64)>, Option<(f64, usize)>);
-
-/// How the end of a lease went.
-#[derive(PartialEq)]
-enum Ended {
-    Now,
-    /// The lease had ended before.
-    Late,
-    /// It needs more: nothing was done.
-    Left,
-}
-
-/// How a call went: it is Python's, or was answered, or that and something is due at its end.
-const NOT_ANSWERED: u8 = 0;
-const ANSWERED: u8 = 1;
-const DUE: u8 = 2;
-/// It has left some queues for the next call, too.
-const CUT_SHORT: u8 = 3;
-
-fn answered(is_due: bool) -> u8 {
-    if is_due { DUE } else { ANSWERED }
 }
 
 /// Takes turns of queues, and ends leases, between a `begin` and a `settle`.
@@ -436,32 +290,7 @@ impl Turns {
     }
 }
 
-/// A lease, its id, and how it ends.
-type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Ending);
-
-fn begun(work: &mut Option<Work>) -> PyResult<&mut Work> {
-    work.as_mut().ok_or_else(|| PyRuntimeError::new_err("a call of the kernel without `begin`"))
-}
-
 impl Turns {
-    /// Read a Lease, or a Finish of one; None if it needs Python, to be refused or ended.
-    fn ending<'py>(&self, item: Bound<'py, PyAny>) -> PyResult<Option<Item<'py>>> {
-        let py = item.py();
-        let is_lease = |item: &Bound<'_, PyAny>| item.get_type().is(&self.parts.lease);
-        let (lease, ending) = if is_lease(&item) {
-            (item, Some(Ending::default()))
-        } else if item.get_type().is(&self.parts.finish) {
-            (item.getattr(intern!(py, "lease"))?, Ending::of(&item, &self.parts.success)?)
-        } else {
-            return Ok(None);
-        };
-        if !is_lease(&lease) {
-            return Ok(None);
-        }
-        let id = lease.getattr(intern!(py, "id"))?;
-        Ok(ending.filter(|_| id.is_exact_instance_of::<PyInt>()).map(|ending| (lease, id, ending)))
-    }
-
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Work>>> {
         match self.work.try_lock() {
             Ok(work) => Ok(work),
@@ -484,265 +313,6 @@ impl Turns {
         Ok(answered(is_due || is_over || work.has_read || ended >= self.most_ended))
     }
 
-    /// Hand out up to `count` URIs into a list; return whether the ring is used up.
-    fn turns(
-        &self,
-        py: Python<'_>,
-        work: &mut Work,
-        leased: &Bound<'_, PyList>,
-        count: usize,
-        deadline: f64,
-        now: f64,
-    ) -> PyResult<bool> {
-        let (parts, limits, first_id) = (&self.parts, &work.limits, work.next_id);
-        let expires = PyFloat::new(py, deadline);
-        let (mut ring, mut used_up) = (parts.ring.bind(py).borrow_mut(), false);
-        for lease_id in first_id..first_id + count as u64 {
-            let Some(id) = ring.first() else {
-                used_up = true;
-                break;
-            };
-            let queue_id = id.into_pyobject(py)?;
-            let found = self.queue(py, queue_id.as_any(), &mut work.has_read)?;
-            {
-                let queue = found.borrow();
-                if queue.revision != limits.revision
-                    || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
-                    || is_over_total(queue.expenditure, queue.total_budget, limits.reached)
-                    || (queue.out > 0 && !may_lease(&queue, limits))
-                {
-                    break;
-                }
-            }
-            let in_memory = parts.ahead.borrow(py).first(py, id);
-            let record = match in_memory {
-                Some(record) => Some(record),
-                None => parts.read.bind(py).call1((&queue_id,))?.extract::<Option<Record>>()?,
-            };
-            let Some((key, value)) = record else { break }; // all of it is out
-            let (key, value) = (key.bind(py), value.bind(py));
-            let mut queue = found.borrow_mut();
-            let Some((cost, amount, url)) = self.plain(py, &queue, key.as_bytes(), value.as_bytes()) else { break };
-            let uri = parts.uri.bind(py).call((&url,), Some(cost.named.bind(py)))?;
-            let lease_id = lease_id.into_pyobject(py)?;
-            let one = self.one.bind(py);
-            let of_lease =
-                (&lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, &queue_id, key);
-            let lease = parts.lease.bind(py).call1(of_lease)?;
-            parts.dirty.bind(py).add(&queue_id)?;
-            parts.taken.bind(py).add(key)?;
-            parts.out.bind(py).set_item(&lease_id, &lease)?;
-            leased.append(&lease)?;
-            parts.ahead.borrow_mut(py).drop_first(id);
-            ring.take_front();
-            queue.out += 1;
-            queue.reserved += amount;
-            queue.last_leased = url.unbind();
-            queue.last_lease_time = now as i64;
-            work.next_id += 1;
-            if limits.concurrency > 1 && may_lease(&queue, limits) {
-                ring.push_back(id); // copies `Rotation.move`
-                work.ring_back += 1;
-                queue.position = work.ring_back;
-            } else {
-                queue.state = State::InProcess;
-                work.totals.in_process += 1;
-            }
-        }
-        if work.next_id > first_id {
-            if work.calls_made.last().is_none_or(|(_, time)| *time != now) {
-                work.calls_made.push((first_id, now)); // copies `Leases.made`
-            }
-            work.totals.first_expiry = work.totals.first_expiry.min(deadline);
-        }
-        Ok(used_up)
-    }
-
-    /// End a lease.
-    #[allow(clippy::too_many_arguments)]
-    fn end_one(
-        &self,
-        py: Python<'_>,
-        work: &mut Work,
-        lease_id: &Bound<'_, PyAny>,
-        now: f64,
-        ending: &Ending,
-        latest: f64,
-        moves: &Bound<'_, PyAny>,
-    ) -> PyResult<Ended> {
-        let out = self.parts.out.bind(py);
-        let Some(mine) = out.get_item(lease_id)? else { return Ok(Ended::Late) };
-        let key = mine.getattr(intern!(py, "key"))?.cast_into::<PyBytes>()?;
-        if key.as_bytes().get(DIRECTIVE) != Some(&NORMAL) || mine.getattr(intern!(py, "landed"))?.is_truthy()? {
-            return Ok(Ended::Left);
-        }
-        let queue_id = mine.getattr(intern!(py, "queue_id"))?;
-        let found = self.queue(py, &queue_id, &mut work.has_read)?;
-        let mut queue = found.borrow_mut();
-        if queue.revision != work.limits.revision {
-            return Ok(Ended::Left); // the settings of a queue are those of its head
-        }
-        let cost: i64 = mine.getattr(intern!(py, "cost"))?.extract()?;
-        out.del_item(lease_id)?;
-        self.parts.dirty.bind(py).add(&queue_id)?;
-        self.parts.removed.bind(py).append(&key)?;
-        let rest = work.limits.politeness.rest(ending);
-        queue.bytes += ending.size;
-        if rest > 0.0 {
-            let wake = Seconds::Float(now + rest); // copies `Finisher._rest`
-            if wake.value() > queue.wake_time.value() {
-                if queue.state == State::Snoozed {
-                    drop(queue);
-                    moves.call_method1(intern!(py, "set_wake"), (&found, wake))?;
-                    work.next_wake = work.next_wake.min(wake.value());
-                    queue = found.borrow_mut();
-                } else {
-                    queue.wake_time = wake;
-                }
-            } else if queue.rest.value() < wake.value() {
-                let others = [queue.block, queue.paced_until, queue.closed_until];
-                if others.iter().any(|until| wake.value() <= until.value()) {
-                    queue.rest = wake;
-                }
-            }
-        }
-        queue.out -= 1;
-        queue.reserved -= cost;
-        queue.queued -= 1; // copies `PendingTable.remove`
-        queue.balance -= cost; // copies `charges.charge`
-        queue.expenditure += cost;
-        queue.charges += 1;
-        queue.last_cost = cost;
-        match &work.charge {
-            Some((before, ids)) if *before == cost => ids.bind(py).append(&queue_id)?,
-            _ => {
-                let ids = self.parts.charged.bind(py).get_item(cost)?.cast_into::<PyList>()?;
-                ids.append(&queue_id)?;
-                work.charge = Some((cost, ids.unbind()));
-            }
-        }
-        if ending.has_details {
-            self.remember(py, work, &mine, queue.id as u32, ending)?;
-        }
-        let state = queue.state;
-        let totals = &mut work.totals;
-        totals.succeeded += 1;
-        totals.spent += cost;
-        totals.bytes += ending.size;
-        totals.queued -= i64::from(state.is_queued());
-        let after = after_finish(&mut queue, &work.limits, now);
-        if after == state {
-            return Ok(Ended::Now);
-        }
-        if state == State::InProcess && after == State::Ready {
-            totals.in_process -= 1; // copies `Rotation.move`
-            work.ring_back += 1;
-            queue.position = work.ring_back;
-            queue.state = State::Ready;
-            self.parts.ring.bind(py).borrow_mut().push_back(queue.id as u32);
-        } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
-            let wake_time = queue.wake_time.value(); // copies `Rotation.snooze`
-            let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
-            let snoozed = moves.getattr(intern!(py, "snoozed"))?;
-            snoozed.call_method1(intern!(py, "put"), (row, PyBytes::new(py, b"")))?;
-            queue.state = State::Snoozed;
-            totals.in_process -= 1;
-            totals.snoozed += 1;
-            work.next_wake = work.next_wake.min(wake_time);
-        } else {
-            drop(queue);
-            let counters = self.parts.counters.bind(py);
-            counters.setattr(intern!(py, "ring_back"), work.ring_back)?;
-            moves.call_method1(intern!(py, "move"), (&found, after, now))?;
-            work.ring_back = counters.getattr(intern!(py, "ring_back"))?.extract()?;
-            work.terms.queued = counters.getattr(intern!(py, "queued"))?.extract()?;
-            work.limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
-            work.next_wake = work.next_wake.min(moves.getattr(intern!(py, "next_wake"))?.extract()?);
-        }
-        Ok(Ended::Now)
-    }
-
-    /// Note an attempt that ended with details: copies `History.ended`.
-    fn remember(
-        &self,
-        py: Python<'_>,
-        work: &mut Work,
-        lease: &Bound<'_, PyAny>,
-        queue: u32,
-        ending: &Ending,
-    ) -> PyResult<()> {
-        let links = self.parts.links.bind(py);
-        let (mut found, mut new, mut own) = (0, 0, 0);
-        if !links.is_empty() {
-            let lease_id = lease.getattr(intern!(py, "id"))?;
-            if let Some(of_page) = links.get_item(&lease_id)? {
-                (found, new, own) = of_page.extract()?;
-                links.del_item(&lease_id)?;
-            }
-        }
-        let is_revisit = || lease.getattr(intern!(py, "uri"))?.getattr(intern!(py, "force"))?.is_truthy();
-        let answer = ending.answer();
-        if let Ok(class) = usize::try_from(answer) {
-            work.totals.answers[class] += 1;
-        }
-        self.parts.attempts.bind(py).borrow_mut().push(Attempt {
-            queue,
-            kind: SUCCESS,
-            seconds: ending.fetch_seconds,
-            links: found,
-            new,
-            own,
-            size: ending.size,
-            answer,
-            error: String::new(),
-            digest: ending.digest(is_revisit)?,
-        });
-        Ok(())
-    }
-
-    /// Move the first due snoozed queues to the ring's back, in the order of their rows: copies `Rotation.wake_due`.
-    /// Returns whether these were all that are due, and their number.
-    fn wake(
-        &self,
-        py: Python<'_>,
-        work: &mut Work,
-        now: f64,
-        limit: usize,
-        moves: &Bound<'_, PyAny>,
-    ) -> PyResult<(bool, usize)> {
-        let cursor = moves.getattr(intern!(py, "snoozed"))?;
-        let mut ring = self.parts.ring.bind(py).borrow_mut();
-        let mut there = cursor.call_method1(intern!(py, "set_range"), (PyBytes::new(py, FIRST),))?.is_truthy()?;
-        let mut moved = 0;
-        while there {
-            let key = cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?;
-            let Some((wake_time, id)) = timed_of(key.as_bytes()) else { return Ok((false, moved)) };
-            work.next_wake = wake_time;
-            if wake_time > now {
-                return Ok((true, moved));
-            }
-            if moved == limit {
-                return Ok((false, moved));
-            }
-            let found = self.queue(py, id.into_pyobject(py)?.as_any(), &mut work.has_read)?;
-            let mut queue = found.borrow_mut();
-            if queue.state != State::Snoozed || queue.out > 0 || queue.wake_time.value() != wake_time {
-                return Ok((false, moved));
-            }
-            self.parts.dirty.bind(py).add(id)?;
-            cursor.call_method0(intern!(py, "delete"))?; // it is at the next row then
-            there = !cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?.as_bytes().is_empty();
-            work.totals.snoozed -= 1;
-            work.ring_back += 1;
-            queue.position = work.ring_back;
-            queue.state = State::Ready;
-            ring.push_back(id);
-            moved += 1;
-        }
-        work.next_wake = f64::INFINITY;
-        Ok((true, moved))
-    }
-
     /// Return the record of a queue, to be changed.
     fn queue<'py>(
         &self,
@@ -759,41 +329,6 @@ impl Turns {
         };
         found.cast_into::<LiveQueue>().map_err(PyErr::from)
     }
-
-    /// Return cost and URL of a pending record without anything else: `uri_values.restore_pending`.
-    fn plain<'py>(
-        &self,
-        py: Python<'py>,
-        queue: &LiveQueue,
-        key: &[u8],
-        value: &[u8],
-    ) -> Option<(&Cost, i64, Bound<'py, PyString>)> {
-        let scheme = self.schemes[usize::from(*value.first()?)].as_str();
-        if scheme.is_empty() || key.len() != KEY || key[KIND] != self.normal {
-            return None;
-        }
-        let amount = u32::from_be_bytes(key[COST].try_into().ok()?);
-        let cost = self.costs.get(amount as usize)?;
-        let (host, rest) = (queue.queue.bind(py).to_str().ok()?, std::str::from_utf8(&value[1..]).ok()?);
-        let mut url = String::with_capacity(scheme.len() + host.len() + rest.len());
-        url.push_str(scheme);
-        url.push_str(host);
-        url.push_str(rest);
-        Some((cost, i64::from(amount), PyString::new(py, &url)))
-    }
-}
-
-/// The key of a queue in the table `snoozed`: `storage/keys.py`, `timed`.
-fn timed(wake_time: f64, queue_id: u32) -> [u8; 12] {
-    let mut row = [0; 12];
-    row[..8].copy_from_slice(&wake_time.to_be_bytes());
-    row[8..].copy_from_slice(&queue_id.to_be_bytes());
-    row
-}
-
-fn timed_of(row: &[u8]) -> Option<(f64, u32)> {
-    let (wake_time, queue_id) = row.split_first_chunk::<8>()?;
-    Some((f64::from_be_bytes(*wake_time), u32::from_be_bytes(queue_id.try_into().ok()?)))
 }
 
 /// Delete the records of some keys of a table, in the order of keys: the next key often follows the one deleted.

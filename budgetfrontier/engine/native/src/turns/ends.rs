@@ -1,0 +1,199 @@
+//! The ends of leases.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyList};
+
+use super::Turns;
+use super::limits::after_finish;
+use super::work::Work;
+use crate::ended_attempts::{Attempt, SUCCESS};
+use crate::endings::Ending;
+use crate::live_queue::{Seconds, State};
+
+/// The place of the directive in the key of a URI (`storage/keys.py`), and the directive of URIs that are neither seeds nor prerequisites.
+const DIRECTIVE: usize = 4;
+const NORMAL: u8 = 3;
+
+/// How the end of a lease went.
+#[derive(PartialEq)]
+pub enum Ended {
+    Now,
+    /// The lease had ended before.
+    Late,
+    /// It needs more: nothing was done.
+    Left,
+}
+
+/// A lease, its id, and how it ends.
+pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Ending);
+
+impl Turns {
+    /// Read a Lease, or a Finish of one; None if it needs Python, to be refused or ended.
+    pub(super) fn ending<'py>(&self, item: Bound<'py, PyAny>) -> PyResult<Option<Item<'py>>> {
+        let py = item.py();
+        let is_lease = |item: &Bound<'_, PyAny>| item.get_type().is(&self.parts.lease);
+        let (lease, ending) = if is_lease(&item) {
+            (item, Some(Ending::default()))
+        } else if item.get_type().is(&self.parts.finish) {
+            (item.getattr(intern!(py, "lease"))?, Ending::of(&item, &self.parts.success)?)
+        } else {
+            return Ok(None);
+        };
+        if !is_lease(&lease) {
+            return Ok(None);
+        }
+        let id = lease.getattr(intern!(py, "id"))?;
+        Ok(ending.filter(|_| id.is_exact_instance_of::<PyInt>()).map(|ending| (lease, id, ending)))
+    }
+
+    /// End a lease.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn end_one(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        lease_id: &Bound<'_, PyAny>,
+        now: f64,
+        ending: &Ending,
+        latest: f64,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<Ended> {
+        let out = self.parts.out.bind(py);
+        let Some(mine) = out.get_item(lease_id)? else { return Ok(Ended::Late) };
+        let key = mine.getattr(intern!(py, "key"))?.cast_into::<PyBytes>()?;
+        if key.as_bytes().get(DIRECTIVE) != Some(&NORMAL) || mine.getattr(intern!(py, "landed"))?.is_truthy()? {
+            return Ok(Ended::Left);
+        }
+        let queue_id = mine.getattr(intern!(py, "queue_id"))?;
+        let found = self.queue(py, &queue_id, &mut work.has_read)?;
+        let mut queue = found.borrow_mut();
+        if queue.revision != work.limits.revision {
+            return Ok(Ended::Left); // the settings of a queue are those of its head
+        }
+        let cost: i64 = mine.getattr(intern!(py, "cost"))?.extract()?;
+        out.del_item(lease_id)?;
+        self.parts.dirty.bind(py).add(&queue_id)?;
+        self.parts.removed.bind(py).append(&key)?;
+        let rest = work.limits.politeness.rest(ending);
+        queue.bytes += ending.size;
+        if rest > 0.0 {
+            let wake = Seconds::Float(now + rest); // copies `Finisher._rest`
+            if wake.value() > queue.wake_time.value() {
+                if queue.state == State::Snoozed {
+                    drop(queue);
+                    moves.call_method1(intern!(py, "set_wake"), (&found, wake))?;
+                    work.next_wake = work.next_wake.min(wake.value());
+                    queue = found.borrow_mut();
+                } else {
+                    queue.wake_time = wake;
+                }
+            } else if queue.rest.value() < wake.value() {
+                let others = [queue.block, queue.paced_until, queue.closed_until];
+                if others.iter().any(|until| wake.value() <= until.value()) {
+                    queue.rest = wake;
+                }
+            }
+        }
+        queue.out -= 1;
+        queue.reserved -= cost;
+        queue.queued -= 1; // copies `PendingTable.remove`
+        queue.balance -= cost; // copies `charges.charge`
+        queue.expenditure += cost;
+        queue.charges += 1;
+        queue.last_cost = cost;
+        match &work.charge {
+            Some((before, ids)) if *before == cost => ids.bind(py).append(&queue_id)?,
+            _ => {
+                let ids = self.parts.charged.bind(py).get_item(cost)?.cast_into::<PyList>()?;
+                ids.append(&queue_id)?;
+                work.charge = Some((cost, ids.unbind()));
+            }
+        }
+        if ending.has_details {
+            self.remember(py, work, &mine, queue.id as u32, ending)?;
+        }
+        let state = queue.state;
+        let totals = &mut work.totals;
+        totals.succeeded += 1;
+        totals.spent += cost;
+        totals.bytes += ending.size;
+        totals.queued -= i64::from(state.is_queued());
+        let after = after_finish(&mut queue, &work.limits, now);
+        if after == state {
+            return Ok(Ended::Now);
+        }
+        if state == State::InProcess && after == State::Ready {
+            totals.in_process -= 1; // copies `Rotation.move`
+            work.ring_back += 1;
+            queue.position = work.ring_back;
+            queue.state = State::Ready;
+            self.parts.ring.bind(py).borrow_mut().push_back(queue.id as u32);
+        } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
+            let wake_time = queue.wake_time.value(); // copies `Rotation.snooze`
+            let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
+            let snoozed = moves.getattr(intern!(py, "snoozed"))?;
+            snoozed.call_method1(intern!(py, "put"), (row, PyBytes::new(py, b"")))?;
+            queue.state = State::Snoozed;
+            totals.in_process -= 1;
+            totals.snoozed += 1;
+            work.next_wake = work.next_wake.min(wake_time);
+        } else {
+            drop(queue);
+            let counters = self.parts.counters.bind(py);
+            counters.setattr(intern!(py, "ring_back"), work.ring_back)?;
+            moves.call_method1(intern!(py, "move"), (&found, after, now))?;
+            work.ring_back = counters.getattr(intern!(py, "ring_back"))?.extract()?;
+            work.terms.queued = counters.getattr(intern!(py, "queued"))?.extract()?;
+            work.limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
+            work.next_wake = work.next_wake.min(moves.getattr(intern!(py, "next_wake"))?.extract()?);
+        }
+        Ok(Ended::Now)
+    }
+
+    /// Note an attempt that ended with details: copies `History.ended`.
+    pub(super) fn remember(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        lease: &Bound<'_, PyAny>,
+        queue: u32,
+        ending: &Ending,
+    ) -> PyResult<()> {
+        let links = self.parts.links.bind(py);
+        let (mut found, mut new, mut own) = (0, 0, 0);
+        if !links.is_empty() {
+            let lease_id = lease.getattr(intern!(py, "id"))?;
+            if let Some(of_page) = links.get_item(&lease_id)? {
+                (found, new, own) = of_page.extract()?;
+                links.del_item(&lease_id)?;
+            }
+        }
+        let is_revisit = || lease.getattr(intern!(py, "uri"))?.getattr(intern!(py, "force"))?.is_truthy();
+        let answer = ending.answer();
+        if let Ok(class) = usize::try_from(answer) {
+            work.totals.answers[class] += 1;
+        }
+        self.parts.attempts.bind(py).borrow_mut().push(Attempt {
+            queue,
+            kind: SUCCESS,
+            seconds: ending.fetch_seconds,
+            links: found,
+            new,
+            own,
+            size: ending.size,
+            answer,
+            error: String::new(),
+            digest: ending.digest(is_revisit)?,
+        });
+        Ok(())
+    }
+}
+
+/// The key of a queue in the table `snoozed`: `storage/keys.py`, `timed`.
+fn timed(wake_time: f64, queue_id: u32) -> [u8; 12] {
+    let mut row = [0; 12];
+    row[..8].copy_from_slice(&wake_time.to_be_bytes());
+    row[8..].copy_from_slice(&queue_id.to_be_bytes());
+    row
+}

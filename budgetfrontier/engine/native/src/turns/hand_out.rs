@@ -1,0 +1,165 @@
+//! Turns of queues: the handing out of URIs, and the waking of snoozed queues.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyList, PyString};
+
+use super::limits::{is_over_total, may_lease};
+use super::work::Work;
+use super::{Cost, Turns};
+use crate::live_queue::{LiveQueue, State};
+use crate::read_ahead::Record;
+
+/// The length of the key of a URI without a precedence of its own: `storage/keys.py`, `pending`.
+const KEY: usize = 21;
+/// The parts of a key with directive and priority, and with the cost.
+const KIND: std::ops::Range<usize> = 4..9;
+const COST: std::ops::Range<usize> = 9..13;
+/// `storage/keys.py`: not greater than any key but the first.
+const FIRST: &[u8] = b"\0\0";
+
+impl Turns {
+    /// Hand out up to `count` URIs into a list; return whether the ring is used up.
+    pub(super) fn turns(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        leased: &Bound<'_, PyList>,
+        count: usize,
+        deadline: f64,
+        now: f64,
+    ) -> PyResult<bool> {
+        let (parts, limits, first_id) = (&self.parts, &work.limits, work.next_id);
+        let expires = PyFloat::new(py, deadline);
+        let (mut ring, mut used_up) = (parts.ring.bind(py).borrow_mut(), false);
+        for lease_id in first_id..first_id + count as u64 {
+            let Some(id) = ring.first() else {
+                used_up = true;
+                break;
+            };
+            let queue_id = id.into_pyobject(py)?;
+            let found = self.queue(py, queue_id.as_any(), &mut work.has_read)?;
+            {
+                let queue = found.borrow();
+                if queue.revision != limits.revision
+                    || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
+                    || is_over_total(queue.expenditure, queue.total_budget, limits.reached)
+                    || (queue.out > 0 && !may_lease(&queue, limits))
+                {
+                    break;
+                }
+            }
+            let in_memory = parts.ahead.borrow(py).first(py, id);
+            let record = match in_memory {
+                Some(record) => Some(record),
+                None => parts.read.bind(py).call1((&queue_id,))?.extract::<Option<Record>>()?,
+            };
+            let Some((key, value)) = record else { break }; // all of it is out
+            let (key, value) = (key.bind(py), value.bind(py));
+            let mut queue = found.borrow_mut();
+            let Some((cost, amount, url)) = self.plain(py, &queue, key.as_bytes(), value.as_bytes()) else { break };
+            let uri = parts.uri.bind(py).call((&url,), Some(cost.named.bind(py)))?;
+            let lease_id = lease_id.into_pyobject(py)?;
+            let one = self.one.bind(py);
+            let of_lease =
+                (&lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, &queue_id, key);
+            let lease = parts.lease.bind(py).call1(of_lease)?;
+            parts.dirty.bind(py).add(&queue_id)?;
+            parts.taken.bind(py).add(key)?;
+            parts.out.bind(py).set_item(&lease_id, &lease)?;
+            leased.append(&lease)?;
+            parts.ahead.borrow_mut(py).drop_first(id);
+            ring.take_front();
+            queue.out += 1;
+            queue.reserved += amount;
+            queue.last_leased = url.unbind();
+            queue.last_lease_time = now as i64;
+            work.next_id += 1;
+            if limits.concurrency > 1 && may_lease(&queue, limits) {
+                ring.push_back(id); // copies `Rotation.move`
+                work.ring_back += 1;
+                queue.position = work.ring_back;
+            } else {
+                queue.state = State::InProcess;
+                work.totals.in_process += 1;
+            }
+        }
+        if work.next_id > first_id {
+            if work.calls_made.last().is_none_or(|(_, time)| *time != now) {
+                work.calls_made.push((first_id, now)); // copies `Leases.made`
+            }
+            work.totals.first_expiry = work.totals.first_expiry.min(deadline);
+        }
+        Ok(used_up)
+    }
+
+    /// Move the first due snoozed queues to the ring's back, in the order of their rows: copies `Rotation.wake_due`.
+    /// Returns whether these were all that are due, and their number.
+    pub(super) fn wake(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        now: f64,
+        limit: usize,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<(bool, usize)> {
+        let cursor = moves.getattr(intern!(py, "snoozed"))?;
+        let mut ring = self.parts.ring.bind(py).borrow_mut();
+        let mut there = cursor.call_method1(intern!(py, "set_range"), (PyBytes::new(py, FIRST),))?.is_truthy()?;
+        let mut moved = 0;
+        while there {
+            let key = cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?;
+            let Some((wake_time, id)) = timed_of(key.as_bytes()) else { return Ok((false, moved)) };
+            work.next_wake = wake_time;
+            if wake_time > now {
+                return Ok((true, moved));
+            }
+            if moved == limit {
+                return Ok((false, moved));
+            }
+            let found = self.queue(py, id.into_pyobject(py)?.as_any(), &mut work.has_read)?;
+            let mut queue = found.borrow_mut();
+            if queue.state != State::Snoozed || queue.out > 0 || queue.wake_time.value() != wake_time {
+                return Ok((false, moved));
+            }
+            self.parts.dirty.bind(py).add(id)?;
+            cursor.call_method0(intern!(py, "delete"))?; // it is at the next row then
+            there = !cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?.as_bytes().is_empty();
+            work.totals.snoozed -= 1;
+            work.ring_back += 1;
+            queue.position = work.ring_back;
+            queue.state = State::Ready;
+            ring.push_back(id);
+            moved += 1;
+        }
+        work.next_wake = f64::INFINITY;
+        Ok((true, moved))
+    }
+
+    /// Return cost and URL of a pending record without anything else: `uri_values.restore_pending`.
+    pub(super) fn plain<'py>(
+        &self,
+        py: Python<'py>,
+        queue: &LiveQueue,
+        key: &[u8],
+        value: &[u8],
+    ) -> Option<(&Cost, i64, Bound<'py, PyString>)> {
+        let scheme = self.schemes[usize::from(*value.first()?)].as_str();
+        if scheme.is_empty() || key.len() != KEY || key[KIND] != self.normal {
+            return None;
+        }
+        let amount = u32::from_be_bytes(key[COST].try_into().ok()?);
+        let cost = self.costs.get(amount as usize)?;
+        let (host, rest) = (queue.queue.bind(py).to_str().ok()?, std::str::from_utf8(&value[1..]).ok()?);
+        let mut url = String::with_capacity(scheme.len() + host.len() + rest.len());
+        url.push_str(scheme);
+        url.push_str(host);
+        url.push_str(rest);
+        Some((cost, i64::from(amount), PyString::new(py, &url)))
+    }
+}
+
+fn timed_of(row: &[u8]) -> Option<(f64, u32)> {
+    let (wake_time, queue_id) = row.split_first_chunk::<8>()?;
+    Some((f64::from_be_bytes(*wake_time), u32::from_be_bytes(queue_id.try_into().ok()?)))
+}

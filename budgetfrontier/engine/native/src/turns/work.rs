@@ -1,0 +1,84 @@
+//! What has changed in the totals since Python has brought them up to date, and what calls look at meanwhile.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::limits::Limits;
+use crate::calls::Calls;
+
+/// What holds from a `begin` to its `settle`, and how the totals have changed since.
+#[derive(Default)]
+pub struct Work {
+    pub limits: Limits,
+    pub ring_back: i64,
+    /// A lower bound of the wake times of the snoozed.
+    pub next_wake: f64,
+    pub next_id: u64,
+    /// The first id and the time of each call that has leased something.
+    pub calls_made: Vec<(u64, f64)>,
+    pub totals: Totals,
+    /// The list of the queues that were charged the cost of the last URI, and that cost.
+    pub charge: Option<(i64, Py<PyList>)>,
+    /// Whether records of queues were read that were not in memory.
+    pub has_read: bool,
+    /// The calls that need nothing else; None: Python answers all.
+    pub calls: Option<Calls>,
+    pub terms: Terms,
+}
+
+/// What calls look at beside the time: URIs in queues when they began, the seconds of a lease, the longest rest of a
+/// queue, and how many queues a lease wakes at the most.
+#[derive(Default)]
+pub struct Terms {
+    pub queued: i64,
+    pub ttl: f64,
+    pub longest_delay: f64,
+    pub most_due: usize,
+}
+
+/// Changes of the totals.
+pub struct Totals {
+    pub in_process: i64,
+    pub snoozed: i64,
+    pub succeeded: i64,
+    pub queued: i64,
+    pub spent: i64,
+    pub bytes: i64,
+    /// Answers by class.
+    pub answers: [i64; 5],
+    /// The earliest deadline of the leases.
+    pub first_expiry: f64,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self {
+            in_process: 0,
+            snoozed: 0,
+            succeeded: 0,
+            queued: 0,
+            spent: 0,
+            bytes: 0,
+            answers: [0; 5],
+            first_expiry: f64::INFINITY,
+        }
+    }
+}
+
+pub type Settled = ([i64; 6], [i64; 5], f64, f64, i64, u64, Vec<(u64, f64)>, Option<(f64, usize)>);
+
+/// How a call went: it is Python's, or was answered, or that and something is due at its end.
+pub const NOT_ANSWERED: u8 = 0;
+const ANSWERED: u8 = 1;
+const DUE: u8 = 2;
+/// It has left some queues for the next call, too.
+pub const CUT_SHORT: u8 = 3;
+
+pub fn answered(is_due: bool) -> u8 {
+    if is_due { DUE } else { ANSWERED }
+}
+
+pub fn begun(work: &mut Option<Work>) -> PyResult<&mut Work> {
+    work.as_mut().ok_or_else(|| PyRuntimeError::new_err("a call of the kernel without `begin`"))
+}
