@@ -345,8 +345,14 @@ def _seconds(forecast: Forecast) -> float:
     return forecast.seconds or 0.0
 
 
+_ENDS = "succeeded", "failed", "disregarded", "buried"
+
+
 def _by_rate(last: Window, waiting: int, over_quota: int, aside: str) -> Forecast:
-    """Return when all waiting URIs are fetched but those over a quota, at the present rate less that of new ones."""
+    """Return when all waiting URIs are fetched but those over a quota, at the present rate less that of new ones.
+
+    It is not known while the difference of the two counts is within their standard deviation, if both are Poisson's.
+    """
     waiting = max(waiting - over_quota, 0)
     others = f", {counted(over_quota, 'more is', 'more are')} over a quota" if over_quota else ""
     if not waiting:
@@ -355,13 +361,16 @@ def _by_rate(last: Window, waiting: int, over_quota: int, aside: str) -> Forecas
     if not last.rates:
         return Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
     wait = f"{counted(waiting, 'waits', 'wait')}{others}"
-    ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded", "buried"))
+    ended = sum(last.rates[name].per_hour for name in _ENDS)
     if not ended:
         return Forecast("rate", None, None, None, "unknown", f"{wait}, and nothing has ended lately")
     net = ended - last.rates["found"].per_hour
     if net <= 0:
         why = f"{format_amount(-net)} an hour more are found than end" if net else "as many are found as end"
         return Forecast("rate", None, None, None, _sure(last), why)
+    ends, found = sum(last.rates[name].count for name in _ENDS), last.rates["found"].count
+    if found and ends - found < sqrt(ends + found):
+        return Forecast("rate", None, None, None, "unknown", f"{wait}, and about as many are found as end")
     why = f"{wait}, and {format_amount(net)} an hour more end than are found"
     return Forecast("rate", waiting / net * 3600, None, None, _sure(last), why)
 

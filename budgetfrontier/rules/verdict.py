@@ -245,6 +245,15 @@ def opener(process: Process) -> str:
 # -- over
 
 
+def _held(s: Standing) -> str:
+    """Return how many URIs queues hold that are not crawled, and how many more are scheduled for later."""
+    future = s.totals.future
+    if not future:
+        return counted(s.held, "URI")
+    later = f"{counted(future, 'URI')} scheduled for later"
+    return f"{counted(s.held, 'URI')}, and {later}" if s.held else later
+
+
 def _over(s: Standing) -> Verdict:
     """Return the verdict on a crawl that has nothing left to do."""
     totals, counts = s.totals, s.totals.queues
@@ -257,10 +266,10 @@ def _over(s: Standing) -> Verdict:
         ways = "`adjust` the precedence of those to be crawled, or raise precedence_floor"
         if retired:
             ways += f"; of the retired, {_revival(s, retired)}"
-        text = f"The crawl is {how}: {left}, with {counted(held, 'URI')}); {ways}."
+        text = f"The crawl is {how}: {left}, with {_held(s)}); {ways}."
         return Verdict("ineligible", "warn", text, _command(s, "queues", "--state", "INELIGIBLE"))
     if retired and held:
-        left = f"only retired queues are left ({retired:,}, with {counted(held, 'URI')})"
+        left = f"only retired queues are left ({retired:,}, with {_held(s)})"
         ways = _revival(s, retired)
         ended = not s.process.alive and s.process.server is None
         again = f" Then start it again{f': `{s.start}`' if s.start else ''}." if ended else ""

@@ -320,6 +320,11 @@ LATER = "rates are known after a minute of crawling"
         (
             rates(29, found=99.5),
             1,
+            Forecast("rate", None, None, None, "unknown", "1 waits, and about as many are found as end"),
+        ),
+        (
+            rates(29, succeeded=0.5, failed=0.0, disregarded=0.0, buried=0.0, found=0.0),
+            1,
             Forecast("rate", 7200.0, None, None, "rough", "1 waits, and 0.5 an hour more end than are found"),
         ),
         (rates(found=100.0), 5, Forecast("rate", None, None, None, "likely", "as many are found as end")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -298,7 +299,8 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "retired (only URIs for later)": (
         standing(CrawlState.FINISHED, queues(retired=1), succeeded=20, future=3),
         "warn",
-        "The crawl is finished: only retired queues are left (1, with 3 URIs); `adjust` a budget to revive them.",
+        "The crawl is finished: only retired queues are left (1, with 3 URIs scheduled for later); `adjust` a "
+        "budget to revive them.",
         "budgetfrontier queues jobs/news --state RETIRED",
     ),
     "dead_letters": (
@@ -1013,7 +1015,9 @@ def test_uris_for_later_in_retired_queues_are_left_in_them() -> None:
     given = standing(
         CrawlState.PAUSED, queues(retired=1), pause_reason="finish", succeeded=20, future=3, more={"held_future": 3}
     )
-    assert verdict(given).slug == "retired" and "(1, with 3 URIs)" in verdict(given).text
+    assert verdict(given).slug == "retired" and "(1, with 3 URIs scheduled for later)" in verdict(given).text
+    both = msgspec.structs.replace(given, held=2)
+    assert "(1, with 2 URIs, and 3 URIs scheduled for later)" in verdict(both).text
 
 
 def test_queues_at_the_precedence_floor_that_are_left_are_named_with_the_retired_ones() -> None:

@@ -135,15 +135,15 @@ def test_a_refusal_names_what_differs(tmp_path: Path) -> None:
     """Not the state of a queue, which a crawl changes all the time and an undo does not ask for."""
     with Frontier.open(tmp_path / "frontier", make_settings()) as f:
         f.schedule_many(pages("AB", 3))
-        f.snooze("a.test", until=START + 1e9)
-        f.snooze("a.test", until=START + 2e9)
+        f.snooze("a.test", until=4e9)
+        f.snooze("a.test", until=4.1e9)
         f.wake("b.test")
-        f.snooze("b.test", until=START + 1e9)
+        f.snooze("b.test", until=4e9)
         f.retire("b.test")
         f.unretire("b.test")
         f.adjust(queue_total_budget=0)
         f.lease(1)
-    for number, told in ((1, "it is blocked until 20"), (5, "it is READY, and was RETIRED by an operator")):
+    for number, told in ((1, "it is blocked until 20"), (5, "it is SNOOZED, and was RETIRED by an operator")):
         with pytest.raises(FrontierError, match=f"has changed since {number}: .*{told}"):
             tried(tmp_path, number)
 
