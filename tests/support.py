@@ -61,6 +61,18 @@ def make_settings(
     return Settings.from_dict({"crawl": "test", "frontier": chosen, **more})
 
 
+class InterruptedClock(ManualClock):
+    """A clock whose reading does something else first, once: as a signal handler would."""
+
+    then: Callable[[], object] | None = None
+
+    def time(self) -> float:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return super().time()
+
+
 def memory(clock: ManualClock | None = None, *, hooks: Iterable[object] = (), **options: Any) -> Frontier:
     """A frontier that leaves nothing behind; `options` are those of `make_settings`."""
     clock = clock or ManualClock(START)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from functools import partial
 from math import inf
 from pathlib import Path
 from threading import get_ident
@@ -286,14 +287,11 @@ class Frontier:
             except BaseException as e:
                 guard.owner = BROKEN
                 guard.abort(e)
-            if answered == CUT_SHORT:
-                guard.enter()
-                turns.cut_short = True
-                guard.commit_after_lease(len(leases), count)
-                guard.leave(0)
-                return leases
             if answered:
-                if answered == DUE:
+                if answered == CUT_SHORT:
+                    turns.cut_short = True
+                    guard.operate(partial(guard.commit_after_lease, len(leases), count), changes=0)
+                elif answered == DUE:
                     guard.leave(0)
                 return leases
         count = count if count.__class__ is int else arguments.whole(count, "count")

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlState, CrawlUri, Finish, Frontier, Lease, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import native
+from budgetfrontier.engine import native, turns
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.read_ahead import ReadAhead, Record
 from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, LeaseExpired, WrongThread, WrongType
-from tests.support import START, kernel, make_settings, memory, pages
+from tests.support import START, InterruptedClock, kernel, make_settings, memory, pages
 
 pytestmark = pytest.mark.skipif(native.kernel is None, reason=native.described())
 
@@ -179,18 +179,6 @@ CALLS: dict[str, Callable[[Frontier, Lease], object]] = {
 }
 
 
-class Interrupting(ManualClock):
-    """A clock whose reading does something else first, once: as a signal handler would."""
-
-    then: Callable[[], object] | None = None
-
-    def time(self) -> float:
-        then, self.then = self.then, None
-        if then is not None:
-            then()
-        return super().time()
-
-
 def answering(frontier: Frontier) -> Lease:
     """Let the kernel answer the next calls, with queues in the ring; return a lease that is out."""
     frontier.schedule_many(pages("abcd", 5))
@@ -213,7 +201,7 @@ def test_the_kernel_answers_calls_that_need_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_in_the_middle_of_one_that_the_kernel_answers_is_refused(name: str) -> None:
-    clock = Interrupting(START)
+    clock = InterruptedClock(START)
     others: list[Callable[[Frontier, Lease], object]] = [*CALLS.values(), lambda frontier, _: frontier.summary()]
     others.append(lambda frontier, _: frontier.close())
     for other in others:
@@ -239,7 +227,7 @@ def test_a_call_in_the_middle_of_one_that_the_kernel_answers_is_refused(name: st
 
 @pytest.mark.parametrize("name", CALLS)
 def test_ctrl_c_in_the_middle_of_a_call_that_the_kernel_answers_closes_the_frontier(name: str, tmp_path: Path) -> None:
-    clock = Interrupting(START)
+    clock = InterruptedClock(START)
     frontier = Frontier.open(tmp_path / "f", make_settings(), clock=clock)
     lease = answering(frontier)
     frontier.commit()
@@ -336,7 +324,7 @@ def test_a_page_whose_links_are_an_empty_iterator_is_one_without_details() -> No
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_clock_that_fails_closes_a_frontier_only_where_python_does(name: str) -> None:
-    clock = Interrupting(START)
+    clock = InterruptedClock(START)
     with memory(clock) as frontier:
         watched, lease = Kernel(frontier), answering(frontier)
         before = watched.answered
@@ -363,6 +351,24 @@ def test_no_call_gets_in_while_it_is_found_out_whether_the_kernel_may_answer(mon
         monkeypatch.setattr(Guard, "_may_answer", look)
         answering(frontier)
         assert refused
+        frontier.check()
+
+
+def test_a_lease_that_the_kernel_answers_wakes_some_queues_and_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "MAX_DUE", 3)
+    clock = ManualClock(START)
+    with memory(clock, polite=True, hold_queues=False) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(pages("abcdefghi", 3))
+        frontier.finish_many(frontier.lease(9))
+        clock.advance(frontier.next_ready_in() or 0)
+        assert len(frontier.lease(1)) == 1
+        before = watched.answered
+        assert len(frontier.lease(2)) == 2
+        assert (watched.answered, kernel(frontier).counters.snoozed) == (before + 1, 3)
+        assert len(frontier.lease(9)) == 6
         frontier.check()
 
 

@@ -24,7 +24,7 @@ from budgetfrontier.settings.policies.canonicalization import Canonicalization
 from tests.engine.admission.test_twins import tables
 from tests.examples import few
 from tests.fuzz.urls import any_url, near_plain
-from tests.support import START, make_settings, memory, on_disk, pages
+from tests.support import START, InterruptedClock, make_settings, memory, on_disk, pages
 
 needs_kernel = pytest.mark.skipif(native.kernel is None, reason=native.described())
 pytestmark = [pytest.mark.usefixtures("same_ids"), needs_kernel]
@@ -155,21 +155,9 @@ def test_a_policy_that_fails_changes_nothing_while_urls_are_gathered() -> None:
     frontier.check()
 
 
-class Interrupting(ManualClock):
-    """A clock whose reading does something else first, once: as a signal handler would."""
-
-    then: Callable[[], object] | None = None
-
-    def time(self) -> float:
-        then, self.then = self.then, None
-        if then is not None:
-            then()
-        return super().time()
-
-
 @pytest.mark.parametrize("call", ["schedule", "summary", "lease", "close"])
 def test_a_call_in_the_middle_of_one_that_gathers_is_refused(call: str) -> None:
-    clock, refused = Interrupting(START), []
+    clock, refused = InterruptedClock(START), []
     with memory(clock) as frontier:
         for url in pages("abc", 3):
             frontier.schedule(url)
@@ -186,7 +174,7 @@ def test_a_call_in_the_middle_of_one_that_gathers_is_refused(call: str) -> None:
 
 
 def test_ctrl_c_in_the_middle_of_a_call_that_gathers_closes_the_frontier(tmp_path: Path) -> None:
-    clock = Interrupting(START)
+    clock = InterruptedClock(START)
     frontier = Frontier.open(tmp_path / "f", make_settings(), clock=clock)
     for url in pages("abc", 3):
         frontier.schedule(url)
