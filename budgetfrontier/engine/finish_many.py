@@ -140,13 +140,12 @@ class BatchFinisher:
                     return
             item = part[place]
             place += 1
-            given, ending = (item, None) if isinstance(item, Lease) else (item.lease, item)
+            given = item if isinstance(item, Lease) else item.lease
+            ending = None if isinstance(item, Lease) or _kind(item) == _BARE else item
             lease = out(given.id)
             if lease is None:
                 late.append(given)
                 continue
-            if ending is not None and _kind(ending) == _BARE:
-                ending = None
             finish(lease, ending, now)
             if not counters.queued or counters.state is not _RUNNING:
                 self._guard.settle()

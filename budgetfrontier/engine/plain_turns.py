@@ -75,7 +75,7 @@ class PlainTurns:
     def begin(self, of_calls: tuple[Any, ...] | None = None) -> None:
         """Let the kernel take turns and end leases until `settle`; with `of_calls`, whole calls of a frontier.
 
-        These are the fields of its `Calls`, in order.
+        These are the fields of its `Calls` and `Terms`, in order: `Guard.answer`.
         """
         tables, base = self._tables, self._tables.in_force.base
         politeness = base.min_delay, base.delay_factor, base.max_delay, base.respect_crawl_delay_up_to

@@ -1,6 +1,7 @@
 //! How attempts ended, as far as the kernel goes: successes without links, a reason, or an answer that was an error.
 //!
-//! `engine/finish_many.py` (BatchFinisher.checked) is the definition of what is valid, `engine/history.py` of what is kept.
+//! `engine/finish_many.py` (BatchFinisher.checked) is the definition of what is valid, `engine/history.py` of what is
+//! kept.
 
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -68,7 +68,7 @@ pub struct Turns {
     one: Py<PyAny>,
     /// Attempts that are counted at once at the most.
     most_ended: usize,
-    /// None outside of `begin` and `settle`. It is locked in the middle of a call, which a signal handler may interrupt.
+    /// None outside of `begin` and `settle`. It is locked in the middle of a call, which signal handlers may interrupt.
     work: Mutex<Option<Work>>,
 }
 
@@ -97,7 +97,8 @@ impl Turns {
 
     /// Begin with the limits in force, the ring's last position, the next wake time, and the next lease's id.
     ///
-    /// Python answers all calls until a `settle`, unless `calls` has what they look at: the fields of `Calls` and `Terms`.
+    /// Python answers all calls until a `settle`, unless `calls` has what they look at: the fields of `Calls` and of
+    /// `Terms`.
     #[pyo3(signature = (limits, ring_back, next_wake, next_id, calls = None))]
     fn begin(
         &self,
@@ -116,9 +117,9 @@ impl Turns {
         Ok(())
     }
 
-    /// Answer no more calls; return the changes of the totals (the fields of `Totals`), the next wake time, the ring's
-    /// last position, the next lease's id, the ids and times of calls that have leased something, and with `calls` the time of the last
-    /// one, and the operations.
+    /// Answer no more calls; return the changes of the totals (the fields of `Totals`), the next wake time, the earliest
+    /// deadline of the leases since, the ring's last position, the next lease's id, the ids and times of calls that have
+    /// leased something, and with `calls` the time of the last one, and the operations.
     ///
     /// None if there was no `begin`.
     fn settle(&self) -> PyResult<Option<Settled>> {
@@ -149,7 +150,7 @@ impl Turns {
         self.turns(py, begun(&mut lock)?, leased, count, deadline, now)
     }
 
-    /// Move up to `limit` snoozed queues that are due to the ring's back; return whether these were all, and their number.
+    /// Move up to `limit` snoozed queues that are due to the ring's back; return whether these were all, and how many.
     ///
     /// It stops before a queue whose wake needs more.
     fn wake_due(&self, py: Python<'_>, now: f64, limit: usize, moves: &Bound<'_, PyAny>) -> PyResult<(bool, usize)> {

@@ -11,7 +11,8 @@ use crate::ended_attempts::{Attempt, SUCCESS};
 use crate::endings::Ending;
 use crate::live_queue::{Seconds, State};
 
-/// The place of the directive in the key of a URI (`storage/keys.py`), and the directive of URIs that are neither seeds nor prerequisites.
+/// The place of the directive in the key of a URI (`storage/keys.py`), and the directive of URIs that are neither seeds
+/// nor prerequisites.
 const DIRECTIVE: usize = 4;
 const NORMAL: u8 = 3;
 
@@ -152,7 +153,7 @@ impl Turns {
     }
 
     /// Note an attempt that ended with details: copies `History.ended`.
-    pub(super) fn remember(
+    fn remember(
         &self,
         py: Python<'_>,
         work: &mut Work,

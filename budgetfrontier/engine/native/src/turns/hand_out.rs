@@ -137,7 +137,7 @@ impl Turns {
     }
 
     /// Return cost and URL of a pending record without anything else: `uri_values.restore_pending`.
-    pub(super) fn plain<'py>(
+    fn plain<'py>(
         &self,
         py: Python<'py>,
         queue: &LiveQueue,
