@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -125,10 +126,23 @@ def test_it_leaves_turns_to_python_that_depend_on_more(name: str) -> None:
         frontier.check()
 
 
+def test_it_hands_out_uris_with_the_pages_on_which_they_were_found() -> None:
+    vias = [None, "https://a.test/ä", "http://a.test/", "https://b.test/", "\x00", "x" * 300, "\x02/"]
+    given = [
+        CrawlUri(f"https://a.test/{number}", via=via, hops=hops, cost=1)
+        for number, (via, hops) in enumerate(product(vias, ["", "L", "é" * 40]))
+    ]
+    with memory(concurrency=99) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(given)
+        assert [lease.uri for lease in frontier.lease(99)] == given
+        assert watched.handed_out == len(given)
+
+
 def test_it_leaves_uris_to_python_that_are_not_plain() -> None:
     with memory(concurrency=9, hold_queues=False) as frontier:
         watched = Kernel(frontier)
-        odd = [CrawlUri("https://a.test/2", via="https://a.test/1"), CrawlUri("https://a.test/3", priority=1)]
+        odd = [CrawlUri("https://a.test/2", headers={"X": "1"}), CrawlUri("https://a.test/3", priority=1)]
         odd += [CrawlUri("https://a.test/4", cost=5000), CrawlUri("https://a.test/5", queue="b.test")]
         frontier.schedule_many(["https://a.test/1", *odd])
         leases = frontier.lease(9)

@@ -22,7 +22,7 @@ from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import uri_order
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.storage import keys
-from budgetfrontier.storage.uri_values import link_hops, shorten
+from budgetfrontier.storage.uri_values import link_hops
 
 _ADDED, _DUPLICATE = Admission.ADDED, Admission.DUPLICATE
 _RANK: Final = slice(0, 9)
@@ -119,12 +119,11 @@ class PlainBatches:
     def candidates(self, batch: PlainBatch, given: Sequence[Any], via: CrawlUri | None) -> Batch:
         """Return a batch as `Candidates.read` does: some of its URIs may be FULL. Calls no policy."""
         found, names = batch.uris, list(self.sizes(batch))
-        pages = None if via is None else [shorten(via.url, name) for name in names]
         in_force, results = self._tables.in_force, self.results(batch)
         cost, base = in_force.constant_cost or 0, in_force.base
         every: list[tuple[Any, Plain | Special | None]] = [
             (key, Special(names[place], value, short, None, cost, base, None, None))
-            for key, place, value, short in found.candidates(pages, "" if via is None else link_hops(via))
+            for key, place, value, short in found.candidates(_page(via))
         ]
         candidates: dict[Any, Any] = {}
         for key, special in every:
@@ -147,8 +146,7 @@ class PlainBatches:
             keys.rank.pack(NORMAL, PRIORITY_ZERO, tables.in_force.constant_cost, 0)[_RANK],
             counters.ordinal,
             uri_order.arrival(0, lifo=base.lifo),  # ordinal ^ flip copies `uri_order.arrival`
-            None if via is None else [shorten(via.url, row[0]) for row in rows],
-            "" if via is None else link_hops(via),
+            _page(via),
             listed=tables.urls is not None,
         )
         new = len(records)
@@ -215,6 +213,11 @@ class PlainBatches:
 
 class _OwnPlace(Exception):
     """A URI has a rank of its own, a date or no fingerprint: the Python engine reads and places its batch."""
+
+
+def _page(via: CrawlUri | None) -> tuple[str, str] | None:
+    """Return the URL of a page and the hops of its links."""
+    return None if via is None else (via.url, link_hops(via))
 
 
 def _has_a_place(special: Special) -> bool:

@@ -47,7 +47,10 @@ options = st.fixed_dictionaries(
         "queue_assignment_policy": st.sampled_from(["surt-authority", "registered-domain", "single"]),
     },
 )
-carrying = st.builds(CrawlUri, near_plain, payload=st.sampled_from([None, b"1"]), hops=st.sampled_from(["", "LE"]))
+vias = st.sampled_from([None, None, "", "https://a.test/", "http://b.test/x", "\x02/", "ä"])
+carrying = st.builds(
+    CrawlUri, near_plain, payload=st.sampled_from([None, b"1"]), hops=st.sampled_from(["", "LE"]), via=vias
+)
 placed = st.builds(CrawlUri, near_plain, priority=st.sampled_from([0, 1]), force=st.booleans())
 batches = st.one_of(
     st.lists(near_plain, min_size=admit.FEWEST + 1, max_size=12),
@@ -123,12 +126,16 @@ def test_it_takes_payloads_of_all_sizes_and_leaves_all_else_to_python() -> None:
     batch: list[Any] = [CrawlUri(f"http://a.test/{size}", payload=bytes(size)) for size in sizes]
     batch += [CrawlUri("http://a.test/x", payload=wrong) for wrong in (bytearray(b"x"), "x", 7)]  # type: ignore[arg-type]
     batch += [CrawlUri("http://a.test/1"), CrawlUri("http://a.test/y", payload=b"y", via="http://a.test/")]
+    batch += [CrawlUri(f"http://a.test/v{size}", via="http://b.test/" + "x" * size, hops="L" * 16) for size in sizes]
+    batch += [CrawlUri(f"http://a.test/w{number}", via=via) for number, via in enumerate(["a\ud800", "", 7])]  # type: ignore[arg-type]
+    batch += [CrawlUri(f"http://a.test/h{number}", hops=hops) for number, hops in enumerate(["\ud800", b"L"])]  # type: ignore[arg-type]
     check_story({}, [(call, batch) for call in ("schedule_each", "find", "schedule_many")])
 
 
-def test_a_url_with_a_payload_is_no_matter_for_python() -> None:
+def test_a_url_with_a_payload_or_a_page_is_no_matter_for_python() -> None:
+    given = [CrawlUri("http://a.test/", payload=b"1"), CrawlUri("http://a.test/b", via="http://a.test/", hops="L")]
     with memory() as frontier, mock.patch.object(candidates.Candidates, "prepare", side_effect=AssertionError):
-        assert frontier.schedule_many([CrawlUri("http://a.test/", payload=b"1"), *pages("a", 2)]).added == 3
+        assert frontier.schedule_many([*given, *pages("a", 2)]).added == 4
 
 
 def check_story(options: dict[str, Any], story: list[tuple[str, list[Any]]]) -> None:

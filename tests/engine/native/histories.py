@@ -61,7 +61,8 @@ class Draw(Random):
         if self.random() >= odd:
             return url
         if self.plain:
-            return CrawlUri(url, cost=self.choice((0, 1, 2, 5)))
+            found: dict[str, Any] = {"via": self.choice((None, self.url())), "hops": self.choice(("", "L", "LR"))}
+            return CrawlUri(url, **self.choice((found, found, {"cost": self.choice((0, 1, 2, 5))})))
         fields: dict[str, Any] = {
             "via": self.url(), "hops": self.choice(("L", "LE", "R")), "source": self.choice(("one", "two")),
             "method": "POST", "headers": {"X-A": "1"}, "body": b"body", "meta": {"a": [1, None]}, "payload": b"\0\xff",
@@ -84,7 +85,7 @@ class Draw(Random):
             "status": self.choice((0, 200, 200, 304)),
         }
         if plain:
-            return Outcome.SUCCESS, options
+            return Outcome.SUCCESS, options | ({"discovered": self.uris(8)} if self.rarely(2.0) else {})
         rare: dict[str, Any] = {
             "crawl_delay": self.choice((4.0, 45.0, 900.0)), "delay": self.choice((0.0, 30.0)), "retire_queue": True,
             "discovered": self.uris(8), "reason": self.choice(("robots", "no answer")), "novel": self.rarely(0.5),

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::hashing::{ByHash, Fingerprint};
 use crate::reader::{Authority, Queue};
-use crate::records::{self, Rank};
+use crate::records::{self, Found, Rank};
 
 /// A URI that may be new; one of the same form may come before it.
 pub struct Entry {
@@ -18,12 +18,12 @@ pub struct Entry {
 }
 
 pub enum Uri {
-    /// A plain URL: its path and query are this part of the batch's text. It may have a payload, and nothing else.
+    /// A plain URL: its path and query are this part of the batch's text.
     Plain {
         authority: Arc<Authority>,
         start: usize,
         end: usize,
-        payload: Option<Py<PyBytes>>,
+        more: More,
     },
     Other {
         queue: Queue,
@@ -31,6 +31,23 @@ pub enum Uri {
         short: Py<PyString>,
     },
 }
+
+/// What a plain URL may have beside it: where it was found, or a payload.
+#[derive(Default)]
+pub struct More {
+    pub via: Option<Py<PyString>>,
+    pub hops: Option<Py<PyString>>,
+    pub payload: Option<Py<PyBytes>>,
+}
+
+impl More {
+    fn text<'a>(py: Python<'a>, text: &'a Option<Py<PyString>>) -> PyResult<Option<&'a str>> {
+        text.as_ref().map(|text| text.to_str(py)).transpose()
+    }
+}
+
+/// A page on which all URIs were found, but for those that say otherwise: its URL, and the hops of its links.
+type Page = (String, String);
 
 impl Uri {
     fn queue(&self) -> &Queue {
@@ -165,13 +182,12 @@ impl PlainBatch {
     }
 
     /// Return of each URI its fingerprint, the place of its queue among those that `queues` has returned, its value, and
-    /// its short form. `pages` and `hops` are those of `records`.
-    fn candidates<'py>(&self, py: Python<'py>, pages: Option<Vec<String>>, hops: &str) -> PyResult<Bound<'py, PyList>> {
-        self.most_queues(pages.as_ref())?;
+    /// its short form.
+    fn candidates<'py>(&self, py: Python<'py>, page: Option<Page>) -> PyResult<Bound<'py, PyList>> {
+        self.most_queues()?;
         let (found, mut room) = (PyList::empty(py), Vec::new());
         for (entry, &place) in self.entries.iter().zip(&self.groups) {
-            let page = pages.as_ref().map(|pages| (pages[place].as_bytes(), hops.as_bytes()));
-            let value = self.value(py, &entry.uri, page, &mut room);
+            let value = self.value(py, &entry.uri, page.as_ref(), &mut room)?;
             found.append((PyBytes::new(py, &entry.fingerprint), place, value, self.short(py, &entry.uri)?))?;
         }
         Ok(found)
@@ -181,8 +197,8 @@ impl PlainBatch {
     /// table of URLs needs: fingerprint, queue's id, short form and key.
     ///
     /// `ids` are those of the queues that `queues` has returned; the first URI arrives after `ordinal`, and `flip`
-    /// turns an ordinal into an arrival. `pages` has the short form of the page on which all were found, for each queue.
-    #[pyo3(signature = (ids, rank, ordinal, flip, pages, hops, *, listed))]
+    /// turns an ordinal into an arrival.
+    #[pyo3(signature = (ids, rank, ordinal, flip, page, *, listed))]
     #[allow(clippy::too_many_arguments)]
     fn records<'py>(
         &self,
@@ -191,11 +207,10 @@ impl PlainBatch {
         rank: Rank,
         ordinal: u64,
         flip: u64,
-        pages: Option<Vec<String>>,
-        hops: &str,
+        page: Option<Page>,
         listed: bool,
     ) -> PyResult<(Bound<'py, PyList>, Option<Bound<'py, PyList>>)> {
-        let most = self.most_queues(pages.as_ref())?;
+        let most = self.most_queues()?;
         if ids.len() < most {
             return Err(PyValueError::new_err("records need the id of each queue"));
         }
@@ -205,8 +220,7 @@ impl PlainBatch {
             let (entry, place) = (&self.entries[number], self.groups[number]);
             let key = records::key(ids[place], rank, (ordinal + 1 + number as u64) ^ flip);
             let key = PyBytes::new(py, &key);
-            let page = pages.as_ref().map(|pages| (pages[place].as_bytes(), hops.as_bytes()));
-            let value = self.value(py, &entry.uri, page, &mut value);
+            let value = self.value(py, &entry.uri, page.as_ref(), &mut value)?;
             found.append(PyTuple::new(py, [&key, &value])?)?;
             if let Some(urls) = &urls {
                 let fingerprint = PyBytes::new(py, &entry.fingerprint);
@@ -218,34 +232,36 @@ impl PlainBatch {
 }
 
 impl PlainBatch {
-    /// Return the number of queues after a call of `queues`, and check that there is a page for each, if there are any.
-    fn most_queues(&self, pages: Option<&Vec<String>>) -> PyResult<usize> {
-        let most = self.groups.iter().max().map_or(0, |place| place + 1);
-        if self.groups.len() != self.entries.len() || pages.is_some_and(|pages| pages.len() < most) {
-            return Err(PyValueError::new_err("this needs the result of queues, and a page for each"));
+    /// Return the number of queues after a call of `queues`.
+    fn most_queues(&self) -> PyResult<usize> {
+        if self.groups.len() != self.entries.len() {
+            return Err(PyValueError::new_err("this needs the result of queues"));
         }
-        Ok(most)
+        Ok(self.groups.iter().max().map_or(0, |place| place + 1))
     }
 
     fn value<'py>(
         &self,
         py: Python<'py>,
         uri: &Uri,
-        page: Option<(&[u8], &[u8])>,
+        page: Option<&Page>,
         room: &mut Vec<u8>,
-    ) -> Bound<'py, PyBytes> {
-        match uri {
-            Uri::Plain { authority, start, end, payload } => {
-                room.clear();
-                let short = [authority.short(), &self.text[*start..*end]];
-                match payload {
-                    Some(payload) => records::append_carrying(short, payload.as_bytes(py), room),
-                    None => records::append_value(authority.mark, short, page, room),
-                }
-                PyBytes::new(py, room)
-            }
-            Uri::Other { value, .. } => value.bind(py).clone(),
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (authority, start, end, more) = match uri {
+            Uri::Plain { authority, start, end, more } => (authority, *start, *end, more),
+            Uri::Other { value, .. } => return Ok(value.bind(py).clone()),
+        };
+        room.clear();
+        let short = [authority.short(), &self.text[start..end]];
+        if let Some(payload) = &more.payload {
+            records::append_carrying(short, payload.as_bytes(py), room);
+        } else {
+            let via = More::text(py, &more.via)?.or(page.map(|(url, _)| url.as_str()));
+            let hops = More::text(py, &more.hops)?.or(page.map(|(_, hops)| hops.as_str())).unwrap_or("");
+            let queue = authority.queue.key.bind(py).to_str()?;
+            records::append_value(authority.mark, short, Found { via, hops }, queue, room);
         }
+        Ok(PyBytes::new(py, room))
     }
 
     /// Return the URIs by queue, with the ids of these, and by arrival, the last one first on request.

@@ -6,6 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PySet, PyString, PyTuple};
 
 use crate::msgpack::{self, Reader};
+use crate::records;
 
 pub type Text = Py<PyString>;
 
@@ -328,17 +329,14 @@ record! {
     closed_until: Seconds,
 }
 
-/// What marks the scheme of a URL whose host is the key of its queue: `uri_values.shorten`.
-const SCHEMES: [(&str, &str); 2] = [("https://", "\u{2}"), ("http://", "\u{1}")];
-
 impl LiveQueue {
-    /// Give the last URL that was leased the form in which it is stored: copies `uri_values.shorten`.
+    /// Give the last URL that was leased the form in which it is stored.
     fn shorten(&mut self, py: Python<'_>, longest: usize) -> PyResult<()> {
         let url = self.last_leased.bind(py).to_str()?;
-        let Some((scheme, mark)) = SCHEMES.iter().find(|(scheme, _)| url.starts_with(scheme)) else { return Ok(()) };
-        let host = url[scheme.len()..].strip_prefix(self.queue.bind(py).to_str()?);
-        let path = host.filter(|path| path.starts_with('/'));
-        let (mark, rest) = path.map_or(("", url), |path| (*mark, path));
+        if !url.starts_with("http") {
+            return Ok(()); // it has that form
+        }
+        let (mark, rest) = records::shorten(url, self.queue.bind(py).to_str()?);
         let end = rest.char_indices().nth(longest - mark.len()).map_or(rest.len(), |(end, _)| end);
         let shortened = [mark, &rest[..end]].concat();
         self.last_leased = PyString::new(py, &shortened).unbind();

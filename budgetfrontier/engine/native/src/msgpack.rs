@@ -19,7 +19,6 @@ pub fn append_text(parts: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// Append a whole number in as few bytes as it needs.
 /// Append bytes.
 pub fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     let length = bytes.len();
@@ -35,6 +34,7 @@ pub fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
+/// Append a whole number in as few bytes as it needs.
 pub fn append_int(number: i64, out: &mut Vec<u8>) {
     if (-32..128).contains(&number) {
         out.push(number as u8);

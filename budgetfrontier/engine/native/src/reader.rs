@@ -9,10 +9,11 @@ use memchr::memchr;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::type_object::PyTypeInfo;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use crate::batch::{self, Entry, Given, PlainBatch, Uri};
+use crate::batch::{self, Entry, Given, More, PlainBatch, Uri};
 use crate::calls::{self, Calls};
 use crate::canonical::{PlainBytes, QueryRules};
 use crate::hashing::{ByHash, ByText, Fingerprint};
@@ -89,15 +90,15 @@ impl Queue {
 type ReadAuthority = (String, [u8; 4], Py<PyString>, Option<u8>, String);
 type ReadUri = (Fingerprint, Py<PyString>, Py<PyBytes>, Py<PyString>);
 
-/// The kind of URIs that may have a payload: a class, its other fields but the URL, with their defaults, and the bytes of
-/// the longest payload.
+/// The class of URIs that may be plain; its fields with their defaults, but for the URL and those of `More`; and the most
+/// bytes of these.
 type ReadCarriers = (Py<PyAny>, Vec<(Py<PyString>, Py<PyAny>)>, usize);
 
-/// Return URL and payload of a URI that has nothing else: copies `_is_url_and_payload`. None if it is not one.
+/// Return the URL of a URI, and what it has beside that; None if it has more, or both a page and a payload.
 fn carried<'py>(
     given: &Bound<'py, PyAny>,
     (kind, others, longest): &ReadCarriers,
-) -> Option<(Bound<'py, PyAny>, Option<Py<PyBytes>>)> {
+) -> Option<(Bound<'py, PyAny>, More)> {
     let py = given.py();
     if !given.get_type().is(kind) {
         return None;
@@ -105,10 +106,26 @@ fn carried<'py>(
     for (name, default) in others {
         given.getattr(name).ok().filter(|value| value.is(default))?;
     }
-    let payload = given.getattr(intern!(py, "payload")).ok()?;
-    let payload = if payload.is_none() { None } else { Some(payload.cast_into_exact::<PyBytes>().ok()?) };
-    let fits = payload.as_ref().is_none_or(|payload| payload.as_bytes().len() <= *longest);
-    fits.then_some((given.getattr(intern!(py, "url")).ok()?, payload.map(Bound::unbind)))
+    let hops = given.getattr(intern!(py, "hops")).ok()?.cast_into_exact::<PyString>().ok()?;
+    let hops = Some(hops.unbind()).filter(|hops| hops.bind(py).is_truthy().is_ok_and(|is_some| is_some));
+    let via = optional::<PyString>(given.getattr(intern!(py, "via")))?;
+    let payload = optional::<PyBytes>(given.getattr(intern!(py, "payload")))?;
+    let more = More { via, hops, payload };
+    let length = |text: &Option<Py<PyString>>| text.as_ref().map_or(Some(0), |text| Some(text.to_str(py).ok()?.len()));
+    let (of_via, of_hops) = (length(&more.via)?, length(&more.hops)?);
+    if more.via.is_some() && of_via == 0 {
+        return None;
+    }
+    let of_payload = more.payload.as_ref().map_or(0, |payload| payload.as_bytes(py).len());
+    let is_one = more.payload.is_none() || of_via + of_hops == 0;
+    let fits = is_one && of_via + of_hops + of_payload <= *longest;
+    fits.then_some((given.getattr(intern!(py, "url")).ok()?, more))
+}
+
+/// Return a field that may be None; None if it is neither that nor of this very type.
+fn optional<T: PyTypeInfo>(value: PyResult<Bound<'_, PyAny>>) -> Option<Option<Py<T>>> {
+    let value = value.ok()?;
+    if value.is_none() { Some(None) } else { Some(Some(value.cast_into_exact().ok()?.unbind())) }
 }
 
 /// Reads batches of URLs. It keeps authorities, and the fingerprints of the URLs that were admitted last.
@@ -179,13 +196,12 @@ impl BatchReader {
     ) -> PyResult<PlainBatch> {
         let mut batch = PlainBatch::with_capacity(given.len());
         for item in given.iter() {
-            let (url, payload) = match self.carriers.as_ref().filter(|_| carries) {
-                Some(carriers) => carried(&item, carriers).unwrap_or_else(|| (item.clone(), None)),
-                None => (item.clone(), None),
-            };
+            let carrying = self.carriers.as_ref().and_then(|carriers| carried(&item, carriers));
+            let carrying = carrying.filter(|(_, more)| carries || more.payload.is_none());
+            let (url, more) = carrying.unwrap_or_else(|| (item.clone(), More::default()));
             let text = url.cast_exact::<PyString>().ok();
             let plain = match text.and_then(|text| text.to_str().ok()) {
-                Some(text) => self.read_plain(py, text, &url, payload, authority, &mut batch.text)?,
+                Some(text) => self.read_plain(py, text, &url, more, authority, &mut batch.text)?,
                 None => None, // no string, or one with a lone surrogate
             };
             let (fingerprint, uri) = match plain {
@@ -320,7 +336,7 @@ impl BatchReader {
         now: f64,
     ) -> PyResult<Option<Py<PyAny>>> {
         let batch = &mut gathering.batch;
-        let found = self.read_plain(py, url, given, None, gathering.authority.bind(py), &mut batch.text)?;
+        let found = self.read_plain(py, url, given, More::default(), gathering.authority.bind(py), &mut batch.text)?;
         let Some((fingerprint, uri)) = found else { return Ok(None) };
         let is_known = self.recent.contains(&fingerprint)
             || !batch::add_form(gathering.put.bind(py), &fingerprint, &PyBytes::new(py, b""))?;
@@ -348,7 +364,7 @@ impl BatchReader {
         py: Python<'_>,
         url: &str,
         given: &Bound<'_, PyAny>,
-        payload: Option<Py<PyBytes>>,
+        more: More,
         find: &Bound<'_, PyAny>,
         text: &mut Vec<u8>,
     ) -> PyResult<Option<(Fingerprint, Uri)>> {
@@ -379,7 +395,7 @@ impl BatchReader {
         fingerprint[4..].copy_from_slice(&xxh3_128(&self.form).to_be_bytes()[..12]);
         let start = text.len();
         text.extend_from_slice(rest);
-        Ok(Some((fingerprint, Uri::Plain { authority, start, end: text.len(), payload })))
+        Ok(Some((fingerprint, Uri::Plain { authority, start, end: text.len(), more })))
     }
 
     fn keep(&mut self, py: Python<'_>, written: &[u8], found: ReadAuthority) -> PyResult<Arc<Authority>> {

@@ -1,6 +1,6 @@
 //! Keys and values of pending records. `storage/keys.py` and `storage/uri_values.py` are the definition.
 
-use crate::msgpack::{self, append_text};
+use crate::msgpack::{self, Reader, append_text};
 
 /// What a value begins with unless it is that of a plain URL: no attempts, no deliveries.
 const FRESH: [u8; 4] = [0; 4];
@@ -19,26 +19,74 @@ pub fn key(queue: u32, rank: Rank, arrival: u64) -> Key {
     key
 }
 
-/// Append the value of a URL, whose short form is given in two parts, and of the page it was found on with its hops.
-pub fn append_value(mark: Option<u8>, short: [&[u8]; 2], found: Option<(&[u8], &[u8])>, value: &mut Vec<u8>) {
-    match (found, mark) {
-        (Some((page, hops)), _) => {
-            value.extend_from_slice(&FRESH);
-            value.push(0x93); // an array of three
-            append_text(&short, value);
-            append_text(&[page], value);
-            append_text(&[hops], value);
-        }
-        (None, Some(mark)) => {
-            value.push(mark);
-            value.extend_from_slice(short[1]);
-        }
-        (None, None) => {
-            value.extend_from_slice(&FRESH);
-            value.push(0x91);
-            append_text(&short, value);
+/// What replaces scheme and host of a URL if the host is the key of its queue.
+const SCHEMES: [(&str, &str); 2] = [("https://", "\u{2}"), ("http://", "\u{1}")];
+const WHOLE: &str = "\0";
+
+/// Return the stored form of a URL in a queue, in two parts: `shorten`.
+pub fn shorten<'a>(url: &'a str, queue: &str) -> (&'static str, &'a str) {
+    for (scheme, mark) in SCHEMES {
+        if let Some(rest) = url.strip_prefix(scheme) {
+            let path = rest.strip_prefix(queue).filter(|path| path.starts_with('/'));
+            return path.map_or(("", url), |path| (mark, path));
         }
     }
+    (if url.as_bytes().first().is_some_and(|first| *first <= 2) { WHOLE } else { "" }, url)
+}
+
+/// Return the URL that `shorten` made this form from: `expand`.
+pub fn expand(short: &str, queue: &str) -> String {
+    match SCHEMES.iter().find(|(_, mark)| short.starts_with(mark)) {
+        Some((scheme, _)) => [scheme, queue, &short[1..]].concat(),
+        None => short.strip_prefix(WHOLE).unwrap_or(short).to_owned(),
+    }
+}
+
+/// The page on which a URL was found, and the hops to it; both may be missing.
+#[derive(Clone, Copy, Default)]
+pub struct Found<'a> {
+    pub via: Option<&'a str>,
+    pub hops: &'a str,
+}
+
+/// Append the value of a URL in a queue, whose short form is given in two parts.
+pub fn append_value(mark: Option<u8>, short: [&[u8]; 2], found: Found<'_>, queue: &str, value: &mut Vec<u8>) {
+    let fields = match (found.via, found.hops) {
+        (None, "") => 1,
+        (Some(_), "") => 2,
+        _ => 3,
+    };
+    if let Some(mark) = mark.filter(|_| fields == 1) {
+        value.push(mark);
+        value.extend_from_slice(short[1]);
+        return;
+    }
+    value.extend_from_slice(&FRESH);
+    msgpack::append_array(fields, value);
+    append_text(&short, value);
+    match found.via.map(|via| shorten(via, queue)) {
+        Some((mark, rest)) => append_text(&[mark.as_bytes(), rest.as_bytes()], value),
+        None if fields > 1 => msgpack::append_nil(value),
+        None => {}
+    }
+    if fields > 2 {
+        append_text(&[found.hops.as_bytes()], value);
+    }
+}
+
+/// Return the short forms of a URL without attempts, and of the page on which it was found, with the hops, from a value
+/// that is no plain one; None if there is more in it.
+pub fn read_found(value: &[u8]) -> Option<(&str, Found<'_>)> {
+    let mut reader = Reader(value.strip_prefix(&FRESH)?);
+    let fields = reader.array().filter(|fields| (1..=3).contains(fields))?;
+    let (short, mut found) = (reader.text()?, Found::default());
+    if fields > 1 && !reader.nil() {
+        found.via = Some(reader.text()?);
+    }
+    if fields > 2 {
+        found.hops = reader.text()?;
+    }
+    reader.0.is_empty().then_some((short, found))
 }
 
 /// Append the value of a URL that has a payload and nothing else: `encode_carrying`.
@@ -56,22 +104,47 @@ mod tests {
 
     #[test]
     fn values_are_those_of_the_python_engine() {
-        let mut value = Vec::new();
-        append_value(Some(0xff), [b"\x02", b"/a"], None, &mut value);
-        assert_eq!(value, b"\xff/a");
-        value.clear();
-        append_value(None, [b"http://a", b"/b"], None, &mut value);
-        assert_eq!(value, b"\0\0\0\0\x91\xaahttp://a/b");
-        value.clear();
-        append_value(Some(0xff), [b"\x02", b"/a"], Some((b"\x02/", b"L")), &mut value);
-        assert_eq!(value, b"\0\0\0\0\x93\xa3\x02/a\xa2\x02/\xa1L");
+        let appended = |mark, short, via, hops| {
+            let mut value = Vec::new();
+            append_value(mark, short, Found { via, hops }, "a", &mut value);
+            value
+        };
+        assert_eq!(appended(Some(0xff), [b"\x02", b"/a"], None, ""), b"\xff/a");
+        assert_eq!(appended(None, [b"http://a", b"/b"], None, ""), b"\0\0\0\0\x91\xaahttp://a/b");
+        let found = appended(Some(0xff), [b"\x02", b"/a"], Some("https://a/"), "L");
+        assert_eq!(found, b"\0\0\0\0\x93\xa3\x02/a\xa2\x02/\xa1L");
+        let found = appended(Some(0xff), [b"\x02", b"/a"], Some("http://b/"), "");
+        assert_eq!(found, b"\0\0\0\0\x92\xa3\x02/a\xa9http://b/");
+        assert_eq!(appended(Some(0xff), [b"\x02", b"/a"], None, "R"), b"\0\0\0\0\x93\xa3\x02/a\xc0\xa1R");
         let long = [b'a'; 300];
-        value.clear();
-        append_value(None, [b"", &long[..200]], None, &mut value);
-        assert_eq!(value[4..7], [0x91, 0xd9, 200]);
-        value.clear();
-        append_value(None, [b"", &long], None, &mut value);
-        assert_eq!(value[4..8], [0x91, 0xda, 1, 44]);
+        assert_eq!(appended(None, [b"", &long[..200]], None, "")[4..7], [0x91, 0xd9, 200]);
+        assert_eq!(appended(None, [b"", &long], None, "")[4..8], [0x91, 0xda, 1, 44]);
+    }
+
+    #[test]
+    fn values_are_read_as_they_were_written() {
+        for (via, hops) in [(None, ""), (None, "R"), (Some("http://b/"), ""), (Some("https://a/\u{e4}"), "LL")] {
+            let mut value = Vec::new();
+            append_value(None, [b"", b"http://a/b"], Found { via, hops }, "a", &mut value);
+            let (short, found) = read_found(&value).expect("it has nothing else");
+            assert_eq!(
+                (short, found.via.map(|via| expand(via, "a")).as_deref(), found.hops),
+                ("http://a/b", via, hops)
+            );
+            value[1] = 1; // it was attempted
+            assert!(read_found(&value).is_none());
+        }
+        assert!(read_found(b"\0\0\0\0\x94\xa1a\xc0\xa0\xa5label").is_none());
+        assert!(read_found(b"\0\0\0\0\x91\xa1ab").is_none());
+    }
+
+    #[test]
+    fn urls_come_back_from_their_short_forms() {
+        for url in ["http://a/b", "https://a/", "https://ab/", "ftp://a/", "", "\0x", "\u{2}/", "http://a", "\u{e4}"] {
+            let (mark, rest) = shorten(url, "a");
+            assert_eq!(expand(&[mark, rest].concat(), "a"), url);
+        }
+        assert_eq!((shorten("https://a/b", "a"), shorten("\u{1}", "a")), (("\u{2}", "/b"), ("\0", "\u{1}")));
     }
 
     #[test]

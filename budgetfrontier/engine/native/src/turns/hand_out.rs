@@ -7,8 +7,9 @@ use pyo3::types::{PyBytes, PyFloat, PyList, PyString};
 use super::limits::{is_over_total, may_lease};
 use super::work::Work;
 use super::{Cost, Turns};
-use crate::live_queue::{LiveQueue, State};
+use crate::live_queue::State;
 use crate::read_ahead::Record;
+use crate::records;
 
 /// The length of the key of a URI without a precedence of its own: `storage/keys.py`, `pending`.
 const KEY: usize = 21;
@@ -57,8 +58,8 @@ impl Turns {
             let Some((key, value)) = record else { break }; // all of it is out
             let (key, value) = (key.bind(py), value.bind(py));
             let mut queue = found.borrow_mut();
-            let Some((cost, amount, url)) = self.plain(py, &queue, key.as_bytes(), value.as_bytes()) else { break };
-            let uri = parts.uri.bind(py).call((&url,), Some(cost.named.bind(py)))?;
+            let Some((cost, amount)) = self.cost(key.as_bytes()) else { break };
+            let Some((url, uri)) = self.uri(py, queue.queue.bind(py).to_str()?, cost, value.as_bytes())? else { break };
             let lease_id = lease_id.into_pyobject(py)?;
             let one = self.one.bind(py);
             let of_lease =
@@ -136,26 +137,41 @@ impl Turns {
         Ok((true, moved))
     }
 
-    /// Return cost and URL of a pending record without anything else: `uri_values.restore_pending`.
-    fn plain<'py>(
-        &self,
-        py: Python<'py>,
-        queue: &LiveQueue,
-        key: &[u8],
-        value: &[u8],
-    ) -> Option<(&Cost, i64, Bound<'py, PyString>)> {
-        let scheme = self.schemes[usize::from(*value.first()?)].as_str();
-        if scheme.is_empty() || key.len() != KEY || key[KIND] != self.normal {
+    /// Return the cost of a pending record without a rank of its own, if it is a low one.
+    fn cost(&self, key: &[u8]) -> Option<(&Cost, i64)> {
+        if key.len() != KEY || key[KIND] != self.normal {
             return None;
         }
         let amount = u32::from_be_bytes(key[COST].try_into().ok()?);
-        let cost = self.costs.get(amount as usize)?;
-        let (host, rest) = (queue.queue.bind(py).to_str().ok()?, std::str::from_utf8(&value[1..]).ok()?);
-        let mut url = String::with_capacity(scheme.len() + host.len() + rest.len());
-        url.push_str(scheme);
-        url.push_str(host);
-        url.push_str(rest);
-        Some((cost, i64::from(amount), PyString::new(py, &url)))
+        Some((self.costs.get(amount as usize)?, i64::from(amount)))
+    }
+
+    /// Return URL and URI of a pending record that has nothing else but the page on which it was found, and was never
+    /// attempted: `uri_values.restore_pending`.
+    fn uri<'py>(
+        &self,
+        py: Python<'py>,
+        queue: &str,
+        cost: &Cost,
+        value: &[u8],
+    ) -> PyResult<Option<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
+        let Some(mark) = value.first() else { return Ok(None) };
+        let scheme = self.schemes[usize::from(*mark)].as_str();
+        let named = cost.named.bind(py);
+        if !scheme.is_empty() {
+            let Ok(rest) = std::str::from_utf8(&value[1..]) else { return Ok(None) };
+            let url = PyString::new(py, &[scheme, queue, rest].concat());
+            let uri = self.parts.uri.bind(py).call((&url,), Some(named))?;
+            return Ok(Some((url, uri)));
+        }
+        let Some((short, found)) = records::read_found(value) else { return Ok(None) };
+        let (url, named) = (PyString::new(py, &records::expand(short, queue)), named.copy()?);
+        if let Some(via) = found.via {
+            named.set_item(intern!(py, "via"), records::expand(via, queue))?;
+        }
+        named.set_item(intern!(py, "hops"), found.hops)?;
+        let uri = self.parts.uri.bind(py).call((&url,), Some(&named))?;
+        Ok(Some((url, uri)))
     }
 }
 
