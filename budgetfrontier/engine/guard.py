@@ -515,4 +515,6 @@ class Guard:
         self.hooks.waiting.clear()
         with contextlib.suppress(lmdb.Error):
             self.tables.env.close()
+        if self.tables.filter is not None:
+            self.tables.filter.close()
         self.on_close()

@@ -52,6 +52,10 @@ class SeenFilter:
             bloom_file.remove_others(self._env.path, self._row.generation)
             self._outdated = False
 
+    def close(self) -> None:
+        """Free its memory at once: a closed frontier is a cycle of references, collected at any time later."""
+        self.__dict__.pop("_filter", None)
+
     def _unfolded(self) -> int:
         return int(self._env.txn.stat(self._env.db[keys.SEEN])["entries"]) - 1  # without the sentinel
 

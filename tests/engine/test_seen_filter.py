@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,28 @@ def test_one_in_memory_has_no_file() -> None:
         assert frontier.schedule_many(pages(0, 21)).added == 1
         assert frontier.summary().seen == 21
         frontier.check()
+
+
+def test_a_closed_frontier_keeps_no_filter_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Filter(set[bytes]):  # of which there are weak references
+        pass
+
+    made: list[weakref.ref[Filter]] = []
+
+    def new(bloom: BloomSettings) -> Filter:
+        found = Filter()
+        made.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(bloom_file, "new", new)
+    gc.disable()
+    try:
+        with Frontier.open(":memory:", settings()) as frontier:
+            frontier.schedule_many(pages(0, 20))
+            assert made[0]() is not None
+        assert made[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_new_uris_are_full_once_there_are_as_many_as_expected(tmp_path: Path) -> None:

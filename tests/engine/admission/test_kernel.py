@@ -41,6 +41,7 @@ options = st.fixed_dictionaries(
         ),
         "cost_policy": st.just("zero"),
         "duplicates": st.sampled_from(["noop", "bloom"]),
+        "bloom": st.just({"expected": 1000}),  # the default takes half a gigabyte
         "max_queue_size": st.just(3),
         "max_queued": st.sampled_from([4, 9]),
         "order": st.just("lifo"),
