@@ -35,7 +35,7 @@ class Finisher:
         self._admitter = admitter
         # Looked up once, for each finish.
         of_queues = tables.queues.cache.get, tables.queues.dirty.add
-        of_end = tables.leases.out, tables.pending.removed.append, tables.busiest.charged
+        of_end = tables.leases.out, tables.pending.taken.remove, tables.busiest.charged.add
         self._bound = tables, tables.counters, tables.rotation, *of_queues, *of_end
 
     def land(self, lease: Lease, fetch_seconds: float | None, crawl_delay: float | None, now: float) -> None:
@@ -113,7 +113,7 @@ class Finisher:
             queue.charges += 1
             queue.last_cost = cost
             counters.expenditure += cost
-            charged[cost].append(queue_id)
+            charged(cost, queue_id)
         else:
             self._end(queue, lease, ending, settings, delay, now)
         if tables.observed:
@@ -286,7 +286,7 @@ class Finisher:
                 counters.retried_expenditure += spent
             else:
                 counters.given_up_expenditure += spent
-            tables.busiest.charged[lease.cost].append(queue.id)
+            tables.busiest.charged.add(lease.cost, queue.id)
             if penalty:
                 tables.busiest.penalized(queue.id, penalty)
 

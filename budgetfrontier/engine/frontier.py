@@ -435,6 +435,9 @@ class Frontier:
         except (AttributeError, TypeError):
             arguments.lease(lease, "finish")
             raise
+        except BaseException as e:  # of the kernel
+            guard.owner = BROKEN
+            guard.abort(e)
         if mine is None or now >= leases.next_expiry:
             mine, now = guard.still_out(lease)
         if guard.closed is not None:  # by a signal handler

@@ -343,7 +343,13 @@ class Guard:
         except BaseException as e:
             self.owner = BROKEN
             self.abort(e)
-        mine = self.tables.leases.in_time(lease.id, now)
+        try:
+            mine = self.tables.leases.in_time(lease.id, now)
+        except Exception:
+            raise
+        except BaseException as e:  # of the kernel
+            self.owner = BROKEN
+            self.abort(e)
         if mine is None:
             self.leave(1)
             raise LeaseExpired(

@@ -77,7 +77,7 @@ class KnownUrls:
         """Return the row of a URL as it is now, and its lease."""
         self._urls.settle()
         row = self._urls.find(fingerprint)
-        if row is not None and row.more and self._tables.pending.removed:  # leaving records count no more
+        if row is not None and row.more and self._tables.pending.taken.removed:  # leaving records count no more
             self._tables.pending.settle()
             row = self._urls.find(fingerprint)
         if row is None or not row.place:

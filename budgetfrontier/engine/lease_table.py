@@ -16,6 +16,7 @@ from secrets import randbits
 from msgspec.structs import force_setattr
 
 from budgetfrontier.core.model import Lease, StoredLease
+from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
@@ -28,7 +29,7 @@ class Leases:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self.out: dict[int, Lease] = {}
+        self.out: dict[int, Lease] = {} if kernel is None else kernel.LeasesOut()
         self.next_expiry = NEVER
         """A lower bound of their deadlines."""
         self.next_id = self._first_id = self._given = 0
@@ -93,7 +94,7 @@ class Leases:
         """
         if now < self.next_expiry:
             return []
-        found = [lease for _, lease in sorted(self.out.items()) if lease.expires <= now]
+        found = [lease for lease in map(self.out.__getitem__, sorted(self.out)) if lease.expires <= now]
         others = found[most:] or [lease for lease in self.out.values() if lease.expires > now]
         self.next_expiry = min((lease.expires for lease in others), default=NEVER)
         return found[:most]
@@ -131,6 +132,7 @@ class Leases:
     def landed(self, lease: Lease) -> None:
         """Note that the download of a lease is over."""
         force_setattr(lease, "landed", True)
+        self.out[lease.id] = lease  # the kernel has read it as it was
         if lease.id in self._written:
             self._write(lease, self._written[lease.id])
 
@@ -139,8 +141,7 @@ class Leases:
 
     def flush(self) -> None:
         """Write the leases that are out, remove ended ones."""
-        out = self.out.keys()
-        before = self._written
+        out, before = set(self.out), self._written
         if out != before.keys():
             for lease_id in sorted(before.keys() - out):
                 self._env.txn.delete(keys.u64.pack(lease_id), db=self._env.db[keys.LEASES])

@@ -13,7 +13,8 @@ from operator import itemgetter
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.native import kernel
-from budgetfrontier.engine.read_ahead import ReadAhead, Record
+from budgetfrontier.engine.read_ahead import ReadAhead
+from budgetfrontier.engine.taken_keys import Record, TakenKeys
 from budgetfrontier.engine.url_table import Arrival, New, UrlTable
 from budgetfrontier.rules.queue_states import INELIGIBLE, RETIRED
 from budgetfrontier.storage import keys
@@ -52,10 +53,8 @@ class PendingTable:
         self._table = env.db[keys.PENDING]
         self._counters = counters
         self.ahead: ReadAhead = ReadAhead() if kernel is None else kernel.ReadAhead()
-        self.taken: set[bytes] = set()
-        """The keys of the URIs that are out, and of those that are to be deleted."""
-        self.removed: list[bytes] = []
-        """The keys that are to be deleted; `settle` does so."""
+        self.taken: TakenKeys = TakenKeys() if kernel is None else kernel.TakenKeys()
+        """The keys of the URIs that are out, and of those that are to be deleted; `settle` does so."""
         self.urls: UrlTable | None = None
         """The owner of the table of URLs, told of every record that comes and goes; None if URLs are not kept."""
         self._full = 0
@@ -90,7 +89,7 @@ class PendingTable:
 
     def read(self, queue_id: int) -> Record | None:
         """Read more records of a queue, and return the first; None if all its URIs are out."""
-        if len(self.removed) >= MOST_REMOVED:
+        if self.taken.removed >= MOST_REMOVED:
             self.delete_removed()
         return self.ahead.read(queue_id, self._env.pending, self.taken, self._walk, self._share, MOST_READ)
 
@@ -109,7 +108,7 @@ class PendingTable:
                 found.append((key, value))
             else:
                 skipped += 1
-                if skipped == MOST_SKIPPED and self.removed:
+                if skipped == MOST_SKIPPED and self.taken.removed:
                     self.delete_removed()
                     return self._walk(start, prefix, length)
             last = key
@@ -142,7 +141,7 @@ class PendingTable:
         """
         if len(self.ahead):
             self._end_runs(records)
-        if self.removed and not self.taken.isdisjoint([key for key, _ in records]):
+        if self.taken.removed and not self.taken.isdisjoint([key for key, _ in records]):
             self.delete_removed()  # a URI comes back under its old key
         self._env.pending.putmulti(records)
         self._env.wrote(sum(map(len, map(_value, records))), len(records))
@@ -208,7 +207,7 @@ class PendingTable:
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take a record that is out from its queue."""
-        self.removed.append(key)
+        self.taken.remove(key)
         queue.queued -= 1
         if queue.state is not RETIRED and queue.state is not INELIGIBLE:  # copies `queued_totals.is_queued`
             self._counters.queued -= 1
@@ -244,23 +243,8 @@ class PendingTable:
         self._share = min(max(MOST_READ * records // (max(active, 1) * size), 1), LONGEST_RUN)
 
     def delete_removed(self) -> None:
-        """Delete removed records in the order of keys: the next key often follows the one deleted."""
-        if not self.removed:
-            return
-        cursor = self._env.pending
-        at, seek, delete = cursor.key, cursor.set_key, cursor.delete
-        if self.urls is None and kernel is not None:
-            kernel.delete_all(self.removed, at, seek, delete)
-        elif self.urls is None:
-            for key in sorted(self.removed):
-                if at() == key or seek(key):
-                    delete()
-        else:
-            left: list[Record] = []
-            for key in sorted(self.removed):
-                if at() == key or seek(key):
-                    left.append((key, cursor.value()))
-                    delete()
-            self.urls.left(left)
-        self.taken.difference_update(self.removed)
-        self.removed.clear()
+        """Delete removed records from the table."""
+        if self.taken.removed:
+            left = self.taken.delete_removed(self._env.pending, keeps=self.urls is not None)
+            if self.urls is not None:
+                self.urls.left(left)

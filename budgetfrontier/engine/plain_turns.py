@@ -42,7 +42,6 @@ class PlainTurns:
             "ahead": pending.ahead,
             "read": pending.read,
             "taken": pending.taken,
-            "removed": pending.removed,
             "out": tables.leases.out,
             "ring": tables.rotation.ring,
             "charged": tables.busiest.charged,

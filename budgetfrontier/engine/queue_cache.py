@@ -38,9 +38,9 @@ class QueueCache:
         self._env = env
         self._table = env.db[keys.QUEUES]
         self._counters = counters
-        self.cache: dict[int, QueueRecord] = {}
+        self.cache: dict[int, QueueRecord] = {} if kernel is None else kernel.QueueRecords()
         """Records in memory, by id; who changes one that was found here adds its id to `dirty`."""
-        self.dirty: set[int] = set()
+        self.dirty: set[int] = set() if kernel is None else kernel.QueueIds()
         """The records to be written at the next commit, by id."""
         self._ids: dict[str, int] = {}
         self._ahead = False

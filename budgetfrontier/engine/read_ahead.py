@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+from budgetfrontier.engine.taken_keys import Record, TakenKeys
 from budgetfrontier.storage import keys
 
 FIRST_RUN = 4
@@ -19,8 +20,6 @@ MOST_OF_RUN = 1 << 16
 OVERHEAD = 100
 """Bytes that a record takes in memory beside its key and value."""
 
-Record = tuple[bytes, bytes]
-"""A key and its value."""
 Walk = Callable[[bytes, bytes, int], tuple[list[Record], bytes]]
 """Returns so many records of the queue with a prefix, from a key on, that are not taken, and the last key it met."""
 
@@ -52,7 +51,7 @@ class ReadAhead:
         if run := self._runs.get(queue_id):
             run.pop()
 
-    def read(self, queue_id: int, cursor: Any, taken: set[bytes], walk: Walk, share: int, room: int) -> Record | None:
+    def read(self, queue_id: int, cursor: Any, taken: TakenKeys, walk: Walk, share: int, room: int) -> Record | None:
         """Read the next run of a queue, after one that is used up or missing; return its first record, None if all
         URIs are out.
 

@@ -428,7 +428,7 @@ class Turns:
 
     def _complete(self, queue: QueueRecord) -> None:
         """Count completions as of now, if the queue may have reached its limit by that."""
-        if queue.completed + len(self._tables.pending.removed) >= queue.max_completed:
+        if queue.completed + self._tables.pending.taken.removed >= queue.max_completed:
             self._tables.pending.delete_removed()
 
     def wake_due(self, now: float) -> None:

@@ -158,7 +158,7 @@ def finish(finisher: Finisher, lease: Lease, ending: Finish | None, now: float) 
         tables.pending.remove(queue, lease.key)
         charges.charge(queue, lease.cost, charges.penalty(ending.outcome, settings))
         tables.counters.expenditure += lease.cost
-        tables.busiest.charged[lease.cost].append(queue.id)
+        tables.busiest.charged.add(lease.cost, queue.id)
     else:
         finisher._end(queue, lease, ending, settings, delay, now)
     finisher.observe(queue, lease, ending, settings, rest, now)
@@ -187,6 +187,6 @@ def wake_due(rotation: Rotation, now: float, limit: int, state_of: Callable[[Que
 
 def remove(pending: PendingTable, queue: QueueRecord, key: bytes) -> None:
     """`PendingTable.remove`."""
-    pending.removed.append(key)
+    pending.taken.remove(key)
     queue.queued -= 1
     pending._counters.queued -= queued_totals.is_queued(queue.state)

@@ -145,7 +145,7 @@ def test_thousands_that_wait_for_their_deletion_are_not_walked_over_again_and_ag
         frontier.finish(second, Outcome.RETRY, delay=0)
         if number % 3 == 0:
             frontier.schedule(CrawlUri(f"https://a.test/first{number}", priority=1))
-    assert len(kernel(frontier).tables.pending.removed) < 1200  # nothing public tells how many there are
+    assert kernel(frontier).tables.pending.taken.removed < 1200  # nothing public tells how many there are
     frontier.check()
 
 
@@ -224,9 +224,9 @@ def test_a_uri_that_ended_stays_taken_only_until_its_record_is_deleted() -> None
     frontier.finish(leases[1], Outcome.RETRY, delay=0)
     frontier.finish_many(leases[2:3])
     taken = kernel(frontier).tables.pending.taken  # nothing public tells what is in memory
-    assert taken == {leases[number].key for number in (0, 2, 3)}
+    assert [lease.key in taken for lease in leases] == [True, False, True, True]
     frontier.commit()
-    assert taken == {leases[3].key}
+    assert leases[3].key in taken and len(taken) == 1
     frontier.close()
     assert not taken
 

@@ -19,7 +19,8 @@ from budgetfrontier import CrawlState, CrawlUri, Finish, Frontier, Lease, Outcom
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native, turns
 from budgetfrontier.engine.guard import Guard
-from budgetfrontier.engine.read_ahead import ReadAhead, Record
+from budgetfrontier.engine.read_ahead import ReadAhead
+from budgetfrontier.engine.taken_keys import Record, TakenKeys
 from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, LeaseExpired, WrongThread, WrongType
 from tests.support import START, InterruptedClock, kernel, make_settings, memory, pages
 
@@ -153,7 +154,7 @@ def test_it_leaves_uris_to_python_that_are_not_plain() -> None:
         frontier.check()
 
 
-@pytest.mark.parametrize("call", ["hand_out", "end", "lease", "finish", "finish_many", "delete_all"])
+@pytest.mark.parametrize("call", ["hand_out", "end", "lease", "finish", "finish_many", "delete_removed"])
 def test_a_panic_closes_the_frontier_and_says_how_to_do_without_the_kernel(call: str) -> None:
     class PanicException(BaseException):
         """As PyO3 raises it."""
@@ -165,8 +166,9 @@ def test_a_panic_closes_the_frontier_and_says_how_to_do_without_the_kernel(call:
         turns: Any = mock.Mock(**panic, **{"settle.return_value": None, "is_busy.return_value": False})
         if call in ("hand_out", "end"):
             frontier.commit()  # then the kernel is not asked for whole calls
-        if call == "delete_all":
-            broken: Any = mock.patch.object(native.kernel, call, turns.delete_all)
+        if call == "delete_removed":
+            assert native.kernel is not None
+            broken: Any = mock.patch.object(native.kernel.TakenKeys, call, turns.delete_removed)
         elif call in ("hand_out", "end"):
             broken = mock.patch.object(kernel(frontier).turns.plain, "kernel", turns)
         else:
@@ -464,27 +466,30 @@ def test_the_kernel_reads_ahead_as_python_does(story: list[tuple[str, int, int, 
     assert native.kernel is not None
     cursor = Cursor({key(queue, number): bytes(size) for queue in (1, 2, 4) for number in range(20)})
     both: tuple[Any, Any] = ReadAhead(), native.kernel.ReadAhead()
-    taken: set[bytes] = set()
+    taken: tuple[Any, Any] = TakenKeys(), native.kernel.TakenKeys()
     order: list[tuple[int, Record]] = []
 
     def walk(start: bytes, prefix: bytes, length: int) -> tuple[list[Record], bytes]:
-        waiting = [r for r in cursor.records if r[0] >= start and r[0][:4] == prefix and r[0] not in taken][:length]
+        waiting = [r for r in cursor.records if r[0] >= start and r[0][:4] == prefix and r[0] not in taken[0]][:length]
         return waiting, waiting[-1][0] if waiting else prefix
 
     for step, queue, share, room in story:
         first = both[0].next(queue)
         assert first == both[1].next(queue)
         if step == "read" and first is None:
-            reads = [ahead.read(queue, cursor, taken, walk, share, room) for ahead in both]
+            given = zip(both, taken, strict=True)
+            reads = [ahead.read(queue, cursor, keys, walk, share, room) for ahead, keys in given]
             assert reads[0] == reads[1]
         elif step == "take" and first is not None:
-            taken.add(first[0])
+            for keys in taken:
+                keys.add(first[0])
             order.append((queue, first))
             for ahead in both:
                 ahead.take(queue)
         elif step == "give back" and order:
             queue, (back, value) = order.pop(room % len(order))
-            taken.discard(back)
+            for keys in taken:
+                keys.discard(back)
             read = both[0].read_upto(queue)
             if read is not None and back <= read:
                 for ahead in both:

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(native.kernel is None, reason=native.described()
 
 UNUSED = (
     *("LiveQueue.__copy__", "LiveQueue.__repr__", "LiveQueue.encode"),
-    *("PlainBatch.__len__", "ReadAhead.held", "Ring.__iter__"),
+    *("PlainBatch.__len__", "QueueIds.__iter__", "QueueRecords.__iter__", "ReadAhead.held", "Ring.__iter__"),
+    "TakenKeys.__len__",
 )
 """What tests and debuggers need, and no call of a frontier."""
 SPECIAL = ("__len__", "__iter__", "__copy__", "__repr__")

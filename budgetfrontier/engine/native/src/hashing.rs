@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The bytes of a fingerprint: `core/uris.py`, `fingerprint`.
 pub type Fingerprint = [u8; 16];
 
-/// Takes bytes that are hashes as their own hash.
+/// Takes bytes that are hashes as their own hash, and spreads numbers.
 #[derive(Default)]
 pub struct Folded(u64);
 
@@ -27,7 +27,7 @@ impl Hasher for Folded {
     fn write_usize(&mut self, _length: usize) {}
 
     fn write_u64(&mut self, number: u64) {
-        self.0 = number;
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15); // near the golden ratio: Fibonacci hashing
     }
 }
 

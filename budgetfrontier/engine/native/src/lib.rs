@@ -8,27 +8,35 @@
 mod batch;
 mod calls;
 mod canonical;
+mod charged_attempts;
 mod ended_attempts;
 mod endings;
 mod hashing;
+mod leases_out;
 mod live_queue;
 mod msgpack;
+mod queue_records;
 mod read_ahead;
 mod reader;
 mod records;
 mod ring;
+mod taken_keys;
 mod turns;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<charged_attempts::ChargedAttempts>()?;
     module.add_class::<ended_attempts::EndedAttempts>()?;
+    module.add_class::<leases_out::LeasesOut>()?;
     module.add_class::<live_queue::LiveQueue>()?;
     module.add_function(wrap_pyfunction!(live_queue::changed_records, module)?)?;
+    module.add_class::<queue_records::QueueRecords>()?;
+    module.add_class::<queue_records::QueueIds>()?;
     module.add_class::<read_ahead::ReadAhead>()?;
-    module.add_function(wrap_pyfunction!(turns::delete_all, module)?)?;
     module.add_class::<ring::Ring>()?;
+    module.add_class::<taken_keys::TakenKeys>()?;
     module.add_class::<turns::Turns>()?;
     module.add_class::<reader::BatchReader>()?;
     module.add_class::<batch::PlainBatch>()

@@ -3,9 +3,10 @@
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PySet, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::msgpack::{self, Reader};
+use crate::queue_records::{QueueIds, QueueRecords};
 use crate::records;
 
 pub type Text = Py<PyString>;
@@ -352,16 +353,15 @@ type Changed<'py> = (Vec<Row<'py>>, Vec<Bound<'py, PyBytes>>, Vec<Row<'py>>);
 #[pyfunction]
 pub fn changed_records<'py>(
     py: Python<'py>,
-    cache: &Bound<'py, PyDict>,
-    dirty: &Bound<'py, PySet>,
+    cache: &QueueRecords,
+    dirty: &QueueIds,
     longest: usize,
 ) -> PyResult<Changed<'py>> {
-    let mut ids = dirty.iter().map(|id| id.extract::<u32>()).collect::<PyResult<Vec<_>>>()?;
-    ids.sort_unstable();
+    let ids = dirty.sorted();
     let (mut records, mut left, mut joined) = (Vec::with_capacity(ids.len()), Vec::new(), Vec::new());
     let mut value = Vec::with_capacity(256);
     for id in ids {
-        let found = cache.get_item(id)?.ok_or_else(|| PyKeyError::new_err(id))?.cast_into::<LiveQueue>()?;
+        let found = cache.find(py, id).ok_or_else(|| PyKeyError::new_err(id))?;
         let mut queue = found.borrow_mut();
         let key = PyBytes::new(py, &id.to_be_bytes());
         let row = if queue.state == State::Ready { queue.position } else { 0 };

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::hashing::ByHash;
+use crate::taken_keys::TakenKeys;
 
 const FIRST_RUN: usize = 4;
 const MOST_OF_RUN: usize = 1 << 16;
@@ -88,7 +89,7 @@ impl ReadAhead {
         slf: &Bound<'_, Self>,
         queue_id: u32,
         cursor: &Bound<'_, PyAny>,
-        taken: &Bound<'_, PySet>,
+        taken: &Bound<'_, TakenKeys>,
         walk: &Bound<'_, PyAny>,
         share: usize,
         room: usize,
@@ -101,7 +102,7 @@ impl ReadAhead {
                     && cursor.call_method1(intern!(py, "set_range"), (PyBytes::new(py, &prefix),))?.is_truthy()?
                 {
                     let (key, value) = record(&cursor.call_method0(intern!(py, "item"))?)?;
-                    if key.as_bytes().starts_with(&prefix) && !taken.contains(&key)? {
+                    if key.as_bytes().starts_with(&prefix) && !taken.borrow().has(key.as_bytes()) {
                         return Ok(Some((key.unbind(), value.unbind())));
                     }
                 }
@@ -124,7 +125,7 @@ impl ReadAhead {
                 if !key.as_bytes().starts_with(&prefix) {
                     break;
                 }
-                free = free && !taken.contains(&key)?;
+                free = free && !taken.borrow().has(key.as_bytes());
                 found.push((key.unbind(), value.unbind()));
             }
         }

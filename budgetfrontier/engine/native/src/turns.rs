@@ -14,17 +14,21 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PySet};
+use pyo3::types::{PyDict, PyList};
 
 use self::ends::Ended;
 use self::limits::Limits;
 use self::work::{CUT_SHORT, NOT_ANSWERED, Settled, Terms, Totals, Work, answered, begun};
 use crate::calls::{self, Calls};
+use crate::charged_attempts::ChargedAttempts;
 use crate::ended_attempts::EndedAttempts;
 use crate::endings::{Details, Ending};
+use crate::leases_out::LeasesOut;
 use crate::live_queue::LiveQueue;
+use crate::queue_records::{QueueIds, QueueRecords};
 use crate::read_ahead::ReadAhead;
 use crate::ring::Ring;
+use crate::taken_keys::TakenKeys;
 
 struct Cost {
     cost: Py<PyAny>,
@@ -36,16 +40,15 @@ struct Cost {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Parts {
-    cache: Py<PyDict>,
-    dirty: Py<PySet>,
+    cache: Py<QueueRecords>,
+    dirty: Py<QueueIds>,
     get: Py<PyAny>,
     ahead: Py<ReadAhead>,
     read: Py<PyAny>,
-    taken: Py<PySet>,
-    removed: Py<PyList>,
-    out: Py<PyDict>,
+    taken: Py<TakenKeys>,
+    out: Py<LeasesOut>,
     ring: Py<Ring>,
-    charged: Py<PyAny>,
+    charged: Py<ChargedAttempts>,
     counters: Py<PyAny>,
     attempts: Py<EndedAttempts>,
     links: Py<PyDict>,
@@ -86,7 +89,7 @@ impl Turns {
     ) -> PyResult<Self> {
         let of_cost = |cost: usize| -> PyResult<Cost> {
             let named = PyDict::new(py);
-            named.set_item("cost", cost)?;
+            named.set_item(intern!(py, "cost"), cost)?;
             Ok(Cost { cost: cost.into_pyobject(py)?.into_any().unbind(), named: named.unbind() })
         };
         let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
@@ -105,7 +108,7 @@ impl Turns {
         limits: Limits,
         ring_back: i64,
         next_wake: f64,
-        next_id: u64,
+        next_id: i64,
         calls: Option<(calls::Given, (i64, f64, f64, usize))>,
     ) -> PyResult<()> {
         let mut work = Work { limits, ring_back, next_wake, next_id, ..Work::default() };
@@ -215,11 +218,8 @@ impl Turns {
         let Some(ending) = ending else { return Ok(NOT_ANSWERED) };
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
         let latest = now + work.terms.longest_delay;
-        let lease_id = lease.getattr(intern!(py, "id"))?;
-        if !lease_id.is_exact_instance_of::<PyInt>() {
-            return Ok(NOT_ANSWERED);
-        }
-        if self.end_one(py, work, &lease_id, now, &ending, latest, moves)? != Ended::Now {
+        let Some(lease_id) = ends::id_of(lease)? else { return Ok(NOT_ANSWERED) };
+        if self.end_one(py, work, lease_id, now, &ending, latest, moves)? != Ended::Now {
             return Ok(NOT_ANSWERED);
         }
         self.leave(py, work, 1)
@@ -248,7 +248,7 @@ impl Turns {
         let Some(now) = calls.now(py)? else { return Ok((0, NOT_ANSWERED)) };
         let latest = now + work.terms.longest_delay;
         for (place, (lease, id, ending)) in endings.iter().enumerate() {
-            match self.end_one(py, work, id, now, ending, latest, moves)? {
+            match self.end_one(py, work, *id, now, ending, latest, moves)? {
                 Ended::Now => {}
                 Ended::Late => late.append(lease)?,
                 Ended::Left => {
@@ -281,7 +281,7 @@ impl Turns {
         let work = begun(&mut lock)?;
         for place in start..items.len() {
             let Some((lease, id, ending)) = self.ending(items.get_item(place)?)? else { return Ok(place) };
-            match self.end_one(py, work, &id, now, &ending, latest, moves)? {
+            match self.end_one(py, work, id, now, &ending, latest, moves)? {
                 Ended::Now => {}
                 Ended::Late => late.append(lease)?,
                 Ended::Left => return Ok(place),
@@ -304,7 +304,7 @@ impl Turns {
 
     /// Count the operations of a call, and return how it went.
     fn leave(&self, py: Python<'_>, work: &mut Work, operations: usize) -> PyResult<u8> {
-        let dirty = self.parts.dirty.bind(py).len();
+        let dirty = self.parts.dirty.bind(py).borrow().len();
         let ended = self.parts.attempts.bind(py).borrow().len();
         let is_due = match &mut work.calls {
             Some(calls) => calls.leave(py, operations, dirty)?,
@@ -315,39 +315,11 @@ impl Turns {
     }
 
     /// Return the record of a queue, to be changed.
-    fn queue<'py>(
-        &self,
-        py: Python<'py>,
-        queue_id: &Bound<'py, PyAny>,
-        has_read: &mut bool,
-    ) -> PyResult<Bound<'py, LiveQueue>> {
-        let found = match self.parts.cache.bind(py).get_item(queue_id)? {
-            Some(queue) => queue,
-            None => {
-                *has_read = true;
-                self.parts.get.bind(py).call1((queue_id,))?
-            }
-        };
-        found.cast_into::<LiveQueue>().map_err(PyErr::from)
-    }
-}
-
-/// Delete the records of some keys of a table, in the order of keys: the next key often follows the one deleted.
-///
-/// The three functions are those of a cursor: its key, a search for a key, and the deletion of the record where it is.
-#[pyfunction]
-pub fn delete_all(
-    removed: &Bound<'_, PyList>,
-    at: &Bound<'_, PyAny>,
-    seek: &Bound<'_, PyAny>,
-    delete: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let mut keys: Vec<Bound<'_, PyBytes>> = removed.iter().map(|key| key.cast_into()).collect::<Result<_, _>>()?;
-    keys.sort_unstable_by(|one, other| one.as_bytes().cmp(other.as_bytes()));
-    for key in keys {
-        if at.call0()?.cast::<PyBytes>()?.as_bytes() == key.as_bytes() || seek.call1((&key,))?.is_truthy()? {
-            delete.call0()?;
+    fn queue<'py>(&self, py: Python<'py>, queue_id: u32, has_read: &mut bool) -> PyResult<Bound<'py, LiveQueue>> {
+        if let Some(queue) = self.parts.cache.bind(py).borrow().find(py, queue_id) {
+            return Ok(queue);
         }
+        *has_read = true;
+        Ok(self.parts.get.bind(py).call1((queue_id,))?.cast_into()?)
     }
-    Ok(())
 }

@@ -2,18 +2,17 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyList};
+use pyo3::types::{PyBytes, PyInt};
 
 use super::Turns;
 use super::limits::after_finish;
 use super::work::Work;
 use crate::ended_attempts::{Attempt, SUCCESS};
 use crate::endings::Ending;
+use crate::leases_out::Mine;
 use crate::live_queue::{Seconds, State};
 
-/// The place of the directive in the key of a URI (`storage/keys.py`), and the directive of URIs that are neither seeds
-/// nor prerequisites.
-const DIRECTIVE: usize = 4;
+/// The directive of URIs that are neither seeds nor prerequisites.
 const NORMAL: u8 = 3;
 
 /// How the end of a lease went.
@@ -27,7 +26,13 @@ pub enum Ended {
 }
 
 /// A lease, its id, and how it ends.
-pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Ending);
+pub type Item<'py> = (Bound<'py, PyAny>, i64, Ending);
+
+/// Return the id of a lease; None if it is no whole number, or one too large for any.
+pub(super) fn id_of(lease: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    let id = lease.getattr(intern!(lease.py(), "id"))?;
+    Ok(id.cast_exact::<PyInt>().ok().and_then(|id| id.extract().ok()))
+}
 
 impl Turns {
     /// Read a Lease, or a Finish of one; None if it needs Python, to be refused or ended.
@@ -44,8 +49,8 @@ impl Turns {
         if !is_lease(&lease) {
             return Ok(None);
         }
-        let id = lease.getattr(intern!(py, "id"))?;
-        Ok(ending.filter(|_| id.is_exact_instance_of::<PyInt>()).map(|ending| (lease, id, ending)))
+        let id = id_of(&lease)?;
+        Ok(ending.zip(id).map(|(ending, id)| (lease, id, ending)))
     }
 
     /// End a lease.
@@ -54,28 +59,26 @@ impl Turns {
         &self,
         py: Python<'_>,
         work: &mut Work,
-        lease_id: &Bound<'_, PyAny>,
+        lease_id: i64,
         now: f64,
         ending: &Ending,
         latest: f64,
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<Ended> {
         let out = self.parts.out.bind(py);
-        let Some(mine) = out.get_item(lease_id)? else { return Ok(Ended::Late) };
-        let key = mine.getattr(intern!(py, "key"))?.cast_into::<PyBytes>()?;
-        if key.as_bytes().get(DIRECTIVE) != Some(&NORMAL) || mine.getattr(intern!(py, "landed"))?.is_truthy()? {
+        let Some(mine) = out.borrow().find(py, lease_id)? else { return Ok(Ended::Late) };
+        let Some(Mine { queue_id, key, cost: charged }) = mine.filter(|mine| mine.key.directive() == NORMAL) else {
             return Ok(Ended::Left);
-        }
-        let queue_id = mine.getattr(intern!(py, "queue_id"))?;
-        let found = self.queue(py, &queue_id, &mut work.has_read)?;
+        };
+        let found = self.queue(py, queue_id, &mut work.has_read)?;
         let mut queue = found.borrow_mut();
         if queue.revision != work.limits.revision {
             return Ok(Ended::Left); // the settings of a queue are those of its head
         }
-        let cost: i64 = mine.getattr(intern!(py, "cost"))?.extract()?;
-        out.del_item(lease_id)?;
-        self.parts.dirty.bind(py).add(&queue_id)?;
-        self.parts.removed.bind(py).append(&key)?;
+        let cost = i64::from(charged);
+        let lease = out.borrow_mut().remove(lease_id);
+        self.parts.dirty.bind(py).borrow_mut().insert(queue_id);
+        self.parts.taken.bind(py).borrow_mut().put_away(key);
         let rest = work.limits.politeness.rest(ending);
         queue.bytes += ending.size;
         if rest > 0.0 {
@@ -103,16 +106,9 @@ impl Turns {
         queue.expenditure += cost;
         queue.charges += 1;
         queue.last_cost = cost;
-        match &work.charge {
-            Some((before, ids)) if *before == cost => ids.bind(py).append(&queue_id)?,
-            _ => {
-                let ids = self.parts.charged.bind(py).get_item(cost)?.cast_into::<PyList>()?;
-                ids.append(&queue_id)?;
-                work.charge = Some((cost, ids.unbind()));
-            }
-        }
-        if ending.has_details {
-            self.remember(py, work, &mine, queue.id as u32, ending)?;
+        self.parts.charged.bind(py).borrow_mut().count(charged, queue_id);
+        if let Some(lease) = lease.filter(|_| ending.has_details) {
+            self.remember(py, work, lease.bind(py), queue_id, ending)?;
         }
         let state = queue.state;
         let totals = &mut work.totals;
@@ -129,10 +125,10 @@ impl Turns {
             work.ring_back += 1;
             queue.position = work.ring_back;
             queue.state = State::Ready;
-            self.parts.ring.bind(py).borrow_mut().push_back(queue.id as u32);
+            self.parts.ring.bind(py).borrow_mut().push_back(queue_id);
         } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
             let wake_time = queue.wake_time.value(); // copies `Rotation.snooze`
-            let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
+            let row = PyBytes::new(py, &timed(wake_time, queue_id));
             let snoozed = moves.getattr(intern!(py, "snoozed"))?;
             snoozed.call_method1(intern!(py, "put"), (row, PyBytes::new(py, b"")))?;
             queue.state = State::Snoozed;

@@ -7,9 +7,11 @@ use pyo3::types::{PyBytes, PyFloat, PyList, PyString};
 use super::limits::{is_over_total, may_lease};
 use super::work::Work;
 use super::{Cost, Turns};
+use crate::leases_out::Mine;
 use crate::live_queue::State;
 use crate::read_ahead::Record;
 use crate::records;
+use crate::taken_keys::PendingKey;
 
 /// The length of the key of a URI without a precedence of its own: `storage/keys.py`, `pending`.
 const KEY: usize = 21;
@@ -33,13 +35,12 @@ impl Turns {
         let (parts, limits, first_id) = (&self.parts, &work.limits, work.next_id);
         let expires = PyFloat::new(py, deadline);
         let (mut ring, mut used_up) = (parts.ring.bind(py).borrow_mut(), false);
-        for lease_id in first_id..first_id + count as u64 {
+        for lease_id in first_id..first_id + count as i64 {
             let Some(id) = ring.first() else {
                 used_up = true;
                 break;
             };
-            let queue_id = id.into_pyobject(py)?;
-            let found = self.queue(py, queue_id.as_any(), &mut work.has_read)?;
+            let found = self.queue(py, id, &mut work.has_read)?;
             {
                 let queue = found.borrow();
                 if queue.revision != limits.revision
@@ -53,26 +54,29 @@ impl Turns {
             let in_memory = parts.ahead.borrow(py).first(py, id);
             let record = match in_memory {
                 Some(record) => Some(record),
-                None => parts.read.bind(py).call1((&queue_id,))?.extract::<Option<Record>>()?,
+                None => parts.read.bind(py).call1((id,))?.extract::<Option<Record>>()?,
             };
             let Some((key, value)) = record else { break }; // all of it is out
             let (key, value) = (key.bind(py), value.bind(py));
             let mut queue = found.borrow_mut();
             let Some((cost, amount)) = self.cost(key.as_bytes()) else { break };
+            let Some(place) = PendingKey::new(key.as_bytes()) else { break };
             let Some((url, uri)) = self.uri(py, queue.queue.bind(py).to_str()?, cost, value.as_bytes())? else { break };
-            let lease_id = lease_id.into_pyobject(py)?;
             let one = self.one.bind(py);
-            let of_lease =
-                (&lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, &queue_id, key);
+            let of_lease = (lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, id, key);
             let lease = parts.lease.bind(py).call1(of_lease)?;
-            parts.dirty.bind(py).add(&queue_id)?;
-            parts.taken.bind(py).add(key)?;
-            parts.out.bind(py).set_item(&lease_id, &lease)?;
             leased.append(&lease)?;
+            parts.dirty.bind(py).borrow_mut().insert(id);
+            parts.taken.bind(py).borrow_mut().take(place);
+            parts.out.bind(py).borrow_mut().insert(
+                lease_id,
+                lease.unbind(),
+                Mine { queue_id: id, key: place, cost: amount },
+            );
             parts.ahead.borrow_mut(py).drop_first(id);
             ring.take_front();
             queue.out += 1;
-            queue.reserved += amount;
+            queue.reserved += i64::from(amount);
             queue.last_leased = url.unbind();
             queue.last_lease_time = now as i64;
             work.next_id += 1;
@@ -118,12 +122,12 @@ impl Turns {
             if moved == limit {
                 return Ok((false, moved));
             }
-            let found = self.queue(py, id.into_pyobject(py)?.as_any(), &mut work.has_read)?;
+            let found = self.queue(py, id, &mut work.has_read)?;
             let mut queue = found.borrow_mut();
             if queue.state != State::Snoozed || queue.out > 0 || queue.wake_time.value() != wake_time {
                 return Ok((false, moved));
             }
-            self.parts.dirty.bind(py).add(id)?;
+            self.parts.dirty.bind(py).borrow_mut().insert(id);
             cursor.call_method0(intern!(py, "delete"))?; // it is at the next row then
             there = !cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?.as_bytes().is_empty();
             work.totals.snoozed -= 1;
@@ -138,12 +142,12 @@ impl Turns {
     }
 
     /// Return the cost of a pending record without a rank of its own, if it is a low one.
-    fn cost(&self, key: &[u8]) -> Option<(&Cost, i64)> {
+    fn cost(&self, key: &[u8]) -> Option<(&Cost, u32)> {
         if key.len() != KEY || key[KIND] != self.normal {
             return None;
         }
         let amount = u32::from_be_bytes(key[COST].try_into().ok()?);
-        Some((self.costs.get(amount as usize)?, i64::from(amount)))
+        Some((self.costs.get(amount as usize)?, amount))
     }
 
     /// Return URL and URI of a pending record that has nothing else but the page on which it was found, and was never

@@ -2,7 +2,6 @@
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 
 use super::limits::Limits;
 use crate::calls::Calls;
@@ -14,12 +13,10 @@ pub struct Work {
     pub ring_back: i64,
     /// A lower bound of the wake times of the snoozed.
     pub next_wake: f64,
-    pub next_id: u64,
+    pub next_id: i64,
     /// The first id and the time of each call that has leased something.
-    pub calls_made: Vec<(u64, f64)>,
+    pub calls_made: Vec<(i64, f64)>,
     pub totals: Totals,
-    /// The list of the queues that were charged the cost of the last URI, and that cost.
-    pub charge: Option<(i64, Py<PyList>)>,
     /// Whether records of queues were read that were not in memory.
     pub has_read: bool,
     /// The calls that need nothing else; None: Python answers all.
@@ -66,7 +63,7 @@ impl Default for Totals {
     }
 }
 
-pub type Settled = ([i64; 6], [i64; 5], f64, f64, i64, u64, Vec<(u64, f64)>, Option<(f64, usize)>);
+pub type Settled = ([i64; 6], [i64; 5], f64, f64, i64, i64, Vec<(i64, f64)>, Option<(f64, usize)>);
 
 /// How a call went: it is Python's, or was answered, or that and something is due at its end.
 pub const NOT_ANSWERED: u8 = 0;
