@@ -3,17 +3,21 @@
 All are sent the same messages in one run, in turn. Figures are URLs per second of the server's processor time, the best
 of the rounds: a busy machine only makes them worse. The engine alone is measured by the processor time of this process;
 it commits every half second, the service before each reply. Then one crawl is filled, and GetURLs is timed.
+
+With `--peer JAR`, only URLFrontier's own service with RocksDB is measured beside ours, by processor time and by the
+clock: JAR is `service/target/urlfrontier-service-2.6.jar`, as `mvn package` makes it of its sources.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +54,44 @@ Use = Callable[[], float]
 def serving(folder: Path) -> Iterator[tuple[int, Use, int]]:
     """Run `budgetfrontier serve` with its profile but without delays; yield its port, its use, and its process id."""
     command = [sys.executable, "-m", "budgetfrontier", "serve", str(folder), "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=script.HERE.parent)
-    assert process.stderr is not None
+    with _running(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        yield int(process.stderr.readline().partition(";")[0].rpartition(":")[2]), use_of(process), process.pid
+
+
+@contextmanager
+def peer_serving(jar: Path, folder: Path) -> Iterator[tuple[int, Use, int]]:
+    """Do the same for URLFrontier's service, which keeps its data in RocksDB."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    command = ["java", "-Xmx2G", "-cp", str(jar), PEER_CLASS, "-p", str(port), f"rocksdb.path={folder}"]
+    with _running(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            with suppress(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            time.sleep(0.1)
+        yield port, use_of(process), process.pid
+
+
+@contextmanager
+def _running(command: list[str], **streams: int) -> Iterator[subprocess.Popen[str]]:
+    process: subprocess.Popen[str] = subprocess.Popen(command, text=True, cwd=script.HERE.parent, **streams)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def use_of(process: subprocess.Popen[str]) -> Use:
+    """Return the function for the processor time that a process has used."""
 
     def used() -> float:
         fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    try:
-        yield int(process.stderr.readline().partition(";")[0].rpartition(":")[2]), used, process.pid
-    finally:
-        process.terminate()
-        process.communicate()
+    return used
 
 
 def without_delays(port: int) -> None:
@@ -111,11 +141,11 @@ def get_and_finish(port: int, count: int, timed: Callable[[float], Any] | None =
     connection.close()
 
 
-def legs(count: int) -> dict[str, Callable[[int], None]]:
-    """Return what is measured, by name, in order; each takes a port, and deals with `count` URLs."""
-    mixed = [n if n * KNOWN % 100 < KNOWN else count + n for n in range(count)]
-    new, repeated = discovered(range(count)), discovered(mixed)
-    grouped = batches(range(2 * count, 3 * count))
+def legs(count: int, first: int = 0) -> dict[str, Callable[[int], None]]:
+    """Return what is measured, by name, in order; each takes a port, and deals with `count` URLs from a number on."""
+    mixed = [first + (n if n * KNOWN % 100 < KNOWN else count + n) for n in range(count)]
+    new, repeated = discovered(range(first, first + count)), discovered(mixed)
+    grouped = batches(range(first + 2 * count, first + 3 * count))
     return {
         NEW: lambda port: put(port, PUT, new, IN_FLIGHT),
         REPEATED: lambda port: put(port, PUT, repeated, IN_FLIGHT),
@@ -179,6 +209,47 @@ def measure(count: int, rounds: int, room: Path) -> dict[str, dict[str, float]]:
         for form, how in ENGINES.items():
             keep(form, {GROUPED: engine(room / f"{form}{number}", count, **how)})
     return best
+
+
+# -- beside URLFrontier's own service
+
+PUTS = NEW, REPEATED, GROUPED
+"""The legs of the peer. GetURLs has other rules there: a queue that was served once is not served again at once."""
+PEER_CLASS = "crawlercommons.urlfrontier.service.URLFrontierServer"
+
+
+def beside(jar: Path, count: int, rounds: int, room: Path) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return URLs per second of processor time and of the clock, by server and leg: the best of the rounds.
+
+    Each server is sent as many URLs of other numbers first, so that Java's has compiled what it needs.
+    """
+    best: dict[str, dict[str, tuple[float, float]]] = {"serve": {}, "URLFrontier": {}}
+    measured, warm = legs(count), legs(count, 10 * count)
+    for number in range(rounds):
+        for name, server in (
+            ("serve", serving(room / f"jobs{number}")),
+            ("URLFrontier", peer_serving(jar, room / f"rocksdb{number}")),
+        ):
+            with server as (port, used, _):
+                for leg in PUTS:
+                    warm[leg](port)
+                for leg in PUTS:
+                    before, start = used(), time.perf_counter()
+                    measured[leg](port)
+                    ended = time.perf_counter()
+                    figures = count / max(used() - before, 1e-9), count / (ended - start)
+                    best[name][leg] = max(best[name].get(leg, (0.0, 0.0)), figures)
+    return best
+
+
+def peer_table(best: dict[str, dict[str, tuple[float, float]]]) -> str:
+    """Return the figures of both as a table in Markdown, with the ratio."""
+    rows = ["| URLs per second | serve | URLFrontier 2.6 | ratio |", "| --- | --- | --- | --- |"]
+    for leg in PUTS:
+        for place, unit in enumerate(("processor time", "clock")):
+            ours, theirs = best["serve"][leg][place], best["URLFrontier"][leg][place]
+            rows.append(f"| {leg}, {unit} | {ours:,.0f} | {theirs:,.0f} | {ours / theirs:.2f} |")
+    return "\n".join(rows)
 
 
 # -- how long GetURLs takes
@@ -261,11 +332,18 @@ def main() -> None:
     parser = script.parser("benchmarks.service", __doc__, scaled="the URLs")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", choices=["rates", "latency"], help="measure only this part")
+    parser.add_argument("--peer", type=Path, metavar="JAR", help="measure only PutURLs, beside URLFrontier's service")
     options = script.parse(parser)
     about = script.describe(options)
     parts: list[str] = []
     measured: dict[str, Any] = {}
     with script.temporary("service", options.folder) as room:
+        if options.peer is not None:
+            beside_peer = beside(options.peer, int(MESSAGES * options.scale), options.rounds, room)
+            record = script.record(about, peer=beside_peer)
+            parts = [peer_table(beside_peer), script.facts(about)]
+            script.write("service-peer", "The service beside URLFrontier", parts, record, options.results)
+            return
         if options.only != "latency":
             measured["rates"] = best = measure(int(MESSAGES * options.scale), options.rounds, room)
             parts += [table(best), engine_table(best)]
