@@ -181,7 +181,7 @@ class _Explainer:
         return True
 
     def _explain_lease(self, explanation: Explanation, pending: PendingUri) -> None:
-        if not are_leases_held(self._reader.standing(self._now)):
+        if not are_leases_held(self._reader.process()):
             explanation.add("leased", f"It was being crawled, by {GONE}.", verdict=Outlook.LATER)
             return
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]

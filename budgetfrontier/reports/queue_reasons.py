@@ -126,7 +126,7 @@ class QueueReasons:
                 left = left and f", the last of them for {left}"
                 landed = f" ({queue.landed} landed)" if queue.landed else ""
                 until = f"{left}; no more may go out until one is finished"
-                if not are_leases_held(self._reader.standing(self._now)):
+                if not are_leases_held(self._reader.process()):
                     until = f", with {GONE}"
                 text = f"{name} is IN_PROCESS: URIs out: {queue.out}{landed}{until}."
                 explanation.add("in-process", text, verdict=Outlook.LATER)

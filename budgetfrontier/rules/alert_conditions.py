@@ -269,7 +269,7 @@ def _starved(seen: Observed, limit: float | None, samples: Sequence[CrawlSample]
 
 def _hung_leases(seen: Observed, limit: float | None) -> _FoundCondition | None:
     first, now = seen.standing.first_lease, seen.standing.now
-    if limit is None or first is None or now - first < limit or not are_leases_held(seen.standing):
+    if limit is None or first is None or now - first < limit or not are_leases_held(seen.standing.process):
         return None
     return _FoundCondition("warn", f"A URI is leased for {say_duration(now - first)}: {seen.standing.first_url}.")
 

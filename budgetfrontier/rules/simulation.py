@@ -43,6 +43,8 @@ class Question(msgspec.Struct, kw_only=True):
     """The most fetches at a time."""
     changes: list[tuple[str, dict[str, Any]]] = []
     """Adjustments: a pattern and settings each."""
+    leases_held: bool = True
+    """Whether the fetches in flight go on: else their leases are taken back first, as at a start of the crawl."""
     seconds: float | None = None
     """The seconds that it lasts at the most."""
     most: int = MOST_FETCHES

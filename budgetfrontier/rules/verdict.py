@@ -150,9 +150,9 @@ def verdict(standing: Standing) -> Verdict:
     return found
 
 
-def are_leases_held(standing: Standing) -> bool:
+def are_leases_held(process: Process) -> bool:
     """Return whether anybody may finish the leases that are out: else the next start of the crawl takes them back."""
-    process, stop = standing.process, standing.process.last_stop
+    stop = process.last_stop
     return process.alive or process.server is not None or stop is None or keeps_leases(stop.program)
 
 

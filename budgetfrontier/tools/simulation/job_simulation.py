@@ -10,12 +10,15 @@ from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.core.units import format_size
+from budgetfrontier.engine.remote import describe_progress
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import limits_left
 from budgetfrontier.reports.scope_check import has_scope
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest, Step, middle
+from budgetfrontier.rules.verdict import GONE, are_leases_held
 from budgetfrontier.storage import keys
+from budgetfrontier.storage.process import process
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.simulation.copies import copied, place, remove_abandoned
 from budgetfrontier.tools.simulation.simulation_process import Steps
@@ -40,16 +43,22 @@ def simulate(
         counters, settings = view.counters(), view.settings()[0]
         left = {name: limit.left for name, limit in limits_left(view, reader.path, time.time()).items()}
         is_known = view.size(keys.HISTORY) > 0
-        scoped = has_scope(view)
+        scoped, begun = has_scope(view), view.in_progress()
+        leases_held = are_leases_held(process(view, reader.path))
     size = reader.space().used
     if counters.state is CrawlState.TERMINATED:
         raise FrontierError(OVER)
     if counters.state in (CrawlState.PAUSED, CrawlState.PAUSING) and counters.pause_reason != FINISH:
         say("the crawl is paused; it is simulated as if it was resumed now")
+    if begun is not None:
+        say(f"{describe_progress(*begun)}; it is simulated as done")
+    if counters.leases and not leases_held:
+        say(f"URIs out: {counters.leases:,}, with {GONE}, and so does the simulation")
     if not is_known:
         say(NO_HISTORY if counters.succeeded + counters.failed + counters.retried else NO_FETCHES)
     today = Question(
         start=time.time(),
+        leases_held=leases_held,
         fetchers=asked.fetchers or settings.fetch.concurrency,
         seconds=asked.seconds,
         most=asked.most,

@@ -65,7 +65,12 @@ class SimulatedCrawl:
         self._question = question
         self._clock = ManualClock(question.start)
         parts = open_parts(
-            path, None, now=question.start, keep_leases=True, program="budgetfrontier simulate", scratch=True
+            path,
+            None,
+            now=question.start,
+            keep_leases=question.leases_held,
+            program="budgetfrontier simulate",
+            scratch=True,
         )
         self._frontier, self._kernel = Frontier(parts, clock=self._clock, disks=None), parts.kernel
         self._kernel.tables.history = _NoHistory(parts.kernel.tables.env, parts.kernel.counters)
@@ -80,6 +85,8 @@ class SimulatedCrawl:
         """The URLs of attempts that were drawn as failures, and their retries; None if their hosts were overloaded."""
         self._course: list[tuple[int, float]] = []
         """The fetches at times: about each half percent more."""
+        while self._kernel.underway:
+            self._frontier.commit()  # takes the next step of the command in progress
         for match, settings in question.changes:
             self._frontier.adjust(match=match, who="simulate", **settings)
         if self._kernel.counters.state in (CrawlState.PAUSED, CrawlState.PAUSING):
