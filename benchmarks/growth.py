@@ -68,9 +68,7 @@ class Process:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()  # which closes both pipes
 
 
 def begin(name: str, path: Path, count: float, core: int) -> subprocess.Popen[bytes]:
