@@ -12,6 +12,7 @@ from typing import Any, Final
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.engine import history
 from budgetfrontier.engine.native import kernel
+from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, SCHEME_OF
 
@@ -52,7 +53,12 @@ class PlainTurns:
             "uri": CrawlUri,
             "finish": Finish,
             "success": Outcome.SUCCESS,
+            "random": tables.random.random,
         }
+        self._in_force: SettingsInForce | None = None
+        self._effective: Any = None
+        """The kernel's settings of URIs, made of `_in_force`."""
+        self._new_effective: Any = kernel.Effective
         plain = {"schemes": SCHEME_OF, "normal": PLAIN_KIND, "costs": len(LOW_COSTS)}
         self.kernel: Any = kernel.Turns(parts, **plain, most_ended=history.MOST_ENDED)
 
@@ -76,10 +82,13 @@ class PlainTurns:
 
         These are the fields of its `Calls` and `Terms`, in order: `Guard.answer`.
         """
-        tables, base = self._tables, self._tables.in_force.base
-        politeness = base.min_delay, base.delay_factor, base.max_delay, base.respect_crawl_delay_up_to
-        of_tables = tables.counters.settings_revision, tables.rotation.best_waiting
-        limits = base.per_queue_concurrency, base.reached, *of_tables, politeness
+        tables, in_force = self._tables, self._tables.in_force
+        if in_force is not self._in_force:
+            effective = in_force.effective
+            self._effective = self._new_effective(in_force.base if in_force.trivial else None, effective.for_all_like)
+            self._in_force = in_force
+        paced, revision = in_force.of_lease[4], tables.counters.settings_revision
+        limits = self._effective, paced, revision, tables.rotation.best_waiting
         self.kernel.begin(limits, tables.counters.ring_back, tables.rotation.next_wake, tables.leases.next_id, of_calls)
 
     def settle(self) -> tuple[float, int] | None:
@@ -125,7 +134,7 @@ class PlainTurns:
         It stops before a turn that needs more. O(1) for each.
         """
         self.begin()
-        used_up: bool = self.kernel.hand_out(leased, count - len(leased), deadline, now)
+        used_up: bool = self.kernel.hand_out(leased, count - len(leased), deadline, now, self)
         self.settle()
         return used_up
 

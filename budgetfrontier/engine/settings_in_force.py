@@ -25,8 +25,8 @@ class SettingsInForce:
     """Settings with the adjustments on top of them, which can be queried for each URI; replaced at each change."""
 
     __slots__ = (
-        *("base", "trivial", "effective", "frontier", "same_rest", "of_lease", "fixed_precedence", "_standard"),
-        *("_politeness", "_precedence", "ranks_queues", "limits_bandwidth", "counts_links", "__dict__"),
+        *("base", "trivial", "effective", "frontier", "same_rest", "of_lease", "fixed_precedence", "_precedence"),
+        *("standard_politeness", "_politeness", "ranks_queues", "limits_bandwidth", "counts_links", "__dict__"),
     )  # what each URI looks up, as in `Tables`
 
     def __init__(
@@ -48,9 +48,10 @@ class SettingsInForce:
         self.trivial = self.effective.trivial
         """The same settings for every URI."""
         self._politeness = plugins.resolve("politeness", frontier.politeness_policy)
-        self._standard = frontier.politeness_policy == "standard"
+        self.standard_politeness = frontier.politeness_policy == "standard"
+        """The rest of a queue is by settings, and no policy of one's own is asked."""
         precedence = plugins.resolve("precedence", frontier.precedence_policy)
-        same = self.trivial and self._standard and not self.base.jitter
+        same = self.trivial and self.standard_politeness and not self.base.jitter
         self.same_rest = self.base.min_delay if same else None
         """The politeness delay of every queue after a fetch of unknown duration; None if it depends on the URI."""
         self.of_lease = _of_lease(self.base, trivial=self.trivial)
@@ -222,7 +223,7 @@ class SettingsInForce:
         self, uri: CrawlUri, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None
     ) -> float:
         """Return how long a queue rests after the fetch of a URI, in seconds. Raises PolicyError."""
-        if fetch_seconds is None and crawl_delay is None and self._standard and not settings.jitter:
+        if fetch_seconds is None and crawl_delay is None and self.standard_politeness and not settings.jitter:
             return settings.min_delay  # as the policy says, without asking it
         name = self.frontier.politeness_policy
         try:
@@ -231,7 +232,7 @@ class SettingsInForce:
             )
         except Exception as e:
             raise policy_results.raised("politeness", name, uri.url, e) from e
-        if self._standard and isinstance(found, float):
+        if self.standard_politeness and isinstance(found, float):
             return found
         delay = policy_results.seconds(found)
         if delay is None:

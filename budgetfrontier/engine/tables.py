@@ -92,8 +92,8 @@ class Tables:
         self.observed = False
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
         self.leases_plainly = self.ends_plainly = False
-        """Whether a turn, or the end of an attempt, depends on nothing but budgets, waits and concurrency, by the same
-        settings for every URI: then `PlainTurns` may do it."""
+        """Whether a turn, or the end of an attempt, depends on nothing but budgets, waits and concurrency: then
+        `PlainTurns` may do it."""
         self.attentive = False
         """Whether each call of `lease` looks at the number of active queues, or for the end of an epoch, or for queues
         that wait for crawl windows which have changed."""
@@ -149,9 +149,8 @@ class Tables:
 
     def _find_plain(self) -> None:
         in_force = self.in_force
-        self.leases_plainly = self.urls is None and not self.guarded and in_force.trivial
-        self.leases_plainly &= in_force.base.min_interval <= 0
-        self.ends_plainly = self.urls is None and not self.observed and in_force.same_rest is not None
+        self.leases_plainly = self.urls is None and not self.guarded
+        self.ends_plainly = self.urls is None and not self.observed and in_force.standard_politeness
 
     def attend(self) -> None:
         """Find out whether each call of `lease` has to look at more than what is due."""

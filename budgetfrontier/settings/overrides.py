@@ -199,6 +199,13 @@ class Effective:
         """
         return self._of_all or self.settings_of(self.by_authority(href, queue, label), href)
 
+    def for_all_like(self, href: str, queue: str, label: str | None) -> tuple[QueueSettings, bool]:
+        """Return the result of `for_uri`, and whether it is that of all URIs with the same authority and label, too."""
+        if self._of_all is not None:
+            return self._of_all, True
+        known = self.by_authority(href, queue, label)
+        return self.settings_of(known, href), not known.tests
+
     def for_one(self, href: str, queue: str, label: str | None = None) -> QueueSettings:
         """Return the result of `for_uri`, for one URI of each of very many queues: nothing is cached."""
         if self._of_all is not None:

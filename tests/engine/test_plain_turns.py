@@ -75,6 +75,10 @@ PLAIN: dict[str, dict[str, Any]] = {
     "polite": {"polite": True},
     "several out": {"concurrency": 3, "balance_replenish_amount": 5},
     "total budgets": {"queue_total_budget": 4},
+    "intervals": {"politeness": {"min_interval": 0.5}},
+    "jitter": {"politeness": {"jitter": 0.5}},
+    "overrides": {"overrides": [{"match": "host:a.test", "set": {"error_penalty_amount": 5}}]},
+    "overrides by URL": {"overrides": [{"match": "regex:3$", "set": {"politeness.min_interval": 0.5}}]},
 }
 
 
@@ -107,8 +111,6 @@ def test_it_hands_out_all_plain_uris_and_ends_their_leases(name: str, call: str)
 OTHERS: dict[str, dict[str, Any]] = {
     "groups": {"groups": [{"name": "all", "match": "*", "max_in_flight": 3}]},
     "quotas": {"quotas": {"host": {"urls": 50}}},
-    "intervals": {"politeness": {"min_interval": 0.5}},
-    "overrides": {"overrides": [{"match": "host:a.test", "set": {"queue_total_budget": 5}}]},
     "windows": {"guards": {"windows": ["daily 00:00-24:00 UTC"]}},
     "kept": {"keep_urls": True},
 }
@@ -122,8 +124,7 @@ def test_it_leaves_turns_to_python_that_depend_on_more(name: str) -> None:
         leases = frontier.lease(1) + frontier.lease(2)
         assert len(leases) > 1
         frontier.finish_many(leases)
-        assert (watched.handed_out, watched.answered) == (0, 0)
-        assert watched.ended == (len(leases) if name == "intervals" else 0)
+        assert (watched.handed_out, watched.answered, watched.ended) == (0, 0, 0)
         frontier.check()
 
 
@@ -502,3 +503,25 @@ def test_the_kernel_reads_ahead_as_python_does(story: list[tuple[str, int, int, 
         assert both[0].held() == both[1].held()
         assert (len(both[0]), both[0].size, both[0].sample(9)) == (len(both[1]), both[1].size, both[1].sample(9))
         assert both[0].read_upto(queue) == both[1].read_upto(queue)
+
+
+def test_settings_under_overrides_are_those_of_each_uri() -> None:
+    """Its kernel keeps those of a queue and a scheme, unless they go by path."""
+    waits = {"surt:https://(test,a,": 7.0, "regex:3$": 5.0, "queue:b.test": 3.0}
+    overrides = [{"match": match, "set": {"politeness.min_interval": wait}} for match, wait in waits.items()]
+    clock, found = ManualClock(START), set[float]()
+    with memory(clock, overrides=overrides) as frontier:
+        watched = Kernel(frontier)
+        for scheme in ("http", "https"):
+            frontier.schedule_many(f"{scheme}://{host}.test/{number}" for host in "abc" for number in range(5))
+        for _ in range(30):
+            while not (leases := frontier.lease(1)):
+                clock.advance(frontier.next_ready_in() or 0)
+            interval = frontier.internals.settings_for(leases[0]).min_interval
+            queue = frontier.queue(leases[0].queue)
+            assert queue is not None
+            assert (queue.state == "SNOOZED", max(queue.wake_time - clock.time(), 0)) == (interval > 0, interval)
+            found.add(interval)
+            frontier.finish(leases[0])
+        assert (found, watched.handed_out, watched.ended) == ({0.0, *waits.values()}, 30, 30)
+        frontier.check()

@@ -75,7 +75,10 @@ ALL = dict(settings_in(FrontierSettings, ""))
 PER_URI = {name: field for name, field in ALL.items() if field.per_uri}
 OF_GROUPS = dict(settings_in(GroupSettings, ""))
 GROUPED_BY = ("registered-domain", "host", "ip", "surt", "label")
-MATCHES = ("*", "domain:a.test", "host:b.test", "queue:?.test", "surt:(test,c,", "regex:[02468]$", "label:one")
+MATCHES = (
+    *("*", "domain:a.test", "host:b.test", "queue:?.test", "surt:(test,c,", "surt:https://(test,b,"),
+    *("regex:[02468]$", "label:one"),
+)
 _DRAWN = {name: field for name, field in ALL.items() if name not in UNDRAWN}
 USUAL: dict[str, tuple[Any, ...]] = {
     "commit_interval": (3600.0, 3600.0, 3600.0, 0.0),
@@ -88,6 +91,8 @@ USUAL: dict[str, tuple[Any, ...]] = {
     "politeness.min_delay": (0.0, 0.0, 0.0, 1.0),
     "politeness.delay_factor": (0.0, 0.0, 5.0),
     "politeness.max_delay": (9.0,),
+    "politeness.jitter": (0.0, 0.0, 0.0, 0.5),
+    "politeness.min_interval": (0.0, 0.0, 0.0, 2.0),
 }
 """Values that have much happen in a short history; others are drawn on top of them."""
 
@@ -112,7 +117,13 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-changed = _some(PER_URI, 3, least=1)
+OF_TURNS = {
+    name: field
+    for name, field in PER_URI.items()
+    if name != "politeness.max_bandwidth" and name.startswith(("politeness.", "queue_total", "balance"))
+}
+"""Settings that every turn, or every end of a lease, looks at."""
+changed = st.one_of(_some(PER_URI, 3, least=1), _some(OF_TURNS, 3, least=1))
 """What overrides and adjustments change."""
 _selecting = st.one_of(
     st.sampled_from(MATCHES).map(lambda match: {"match": match}),

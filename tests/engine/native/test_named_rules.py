@@ -37,5 +37,6 @@ def test_what_decides_in_the_kernel_is_named() -> None:
     """The rules that turns and ends of leases repeat."""
     text = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
     rules = ("budgets.is_over_total", "budgets.must_retire", "queue_states.may_lease", "queue_states.after_finish")
-    for rule in (*rules, "charges.charge", "Politeness.__call__", "queued_totals.is_queued", "queue_history.count"):
+    others = ("charges.charge", "Politeness.__call__", "Turns.rest_after_lease", "queued_totals.is_queued")
+    for rule in (*rules, *others, "queue_history.count"):
         assert f"`{rule}`" in text

@@ -16,27 +16,34 @@ const REDIRECTION: i64 = 300;
 /// Sizes are less than this.
 const SIZES: i64 = 1 << 48;
 
-/// The settings of the policy `standard`: `policies/politeness.py`. Without jitter.
-#[derive(Default)]
+/// The settings of the policy `standard`: `policies/politeness.py`.
+#[derive(Clone)]
 pub struct Politeness {
     min_delay: f64,
     delay_factor: f64,
     max_delay: f64,
     longest_crawl_delay: f64,
+    jitter: f64,
 }
 
 impl<'py> FromPyObject<'_, 'py> for Politeness {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (min_delay, delay_factor, max_delay, longest_crawl_delay) = given.extract()?;
-        Ok(Self { min_delay, delay_factor, max_delay, longest_crawl_delay })
+        let py = given.py();
+        Ok(Self {
+            min_delay: given.getattr(intern!(py, "min_delay"))?.extract()?,
+            delay_factor: given.getattr(intern!(py, "delay_factor"))?.extract()?,
+            max_delay: given.getattr(intern!(py, "max_delay"))?.extract()?,
+            longest_crawl_delay: given.getattr(intern!(py, "respect_crawl_delay_up_to"))?.extract()?,
+            jitter: given.getattr(intern!(py, "jitter"))?.extract()?,
+        })
     }
 }
 
 impl Politeness {
     /// Return for how many seconds a queue rests after an attempt: copies `Politeness.__call__`.
-    pub fn rest(&self, ending: &Ending) -> f64 {
+    pub fn rest(&self, ending: &Ending, random: &Bound<'_, PyAny>) -> PyResult<f64> {
         let mut delay = self.min_delay;
         if let Some(seconds) = ending.fetch_seconds {
             delay = delay.max(self.delay_factor * seconds).min(self.max_delay);
@@ -46,7 +53,10 @@ impl Politeness {
         {
             delay = delay.max(asked.min(self.longest_crawl_delay));
         }
-        delay
+        if self.jitter > 0.0 {
+            delay += self.jitter * random.call0()?.extract::<f64>()?;
+        }
+        Ok(delay)
     }
 }
 

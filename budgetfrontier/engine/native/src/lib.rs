@@ -15,6 +15,7 @@ mod hashing;
 mod leases_out;
 mod live_queue;
 mod msgpack;
+mod overrides;
 mod queue_records;
 mod read_ahead;
 mod reader;
@@ -32,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<leases_out::LeasesOut>()?;
     module.add_class::<live_queue::LiveQueue>()?;
     module.add_function(wrap_pyfunction!(live_queue::changed_records, module)?)?;
+    module.add_class::<overrides::Effective>()?;
     module.add_class::<queue_records::QueueRecords>()?;
     module.add_class::<queue_records::QueueIds>()?;
     module.add_class::<read_ahead::ReadAhead>()?;

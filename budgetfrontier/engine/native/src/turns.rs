@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use self::ends::Ended;
 use self::limits::Limits;
@@ -24,7 +24,7 @@ use crate::charged_attempts::ChargedAttempts;
 use crate::ended_attempts::EndedAttempts;
 use crate::endings::{Details, Ending};
 use crate::leases_out::LeasesOut;
-use crate::live_queue::LiveQueue;
+use crate::live_queue::{LiveQueue, State};
 use crate::queue_records::{QueueIds, QueueRecords};
 use crate::read_ahead::ReadAhead;
 use crate::ring::Ring;
@@ -57,6 +57,8 @@ struct Parts {
     uri: Py<PyAny>,
     finish: Py<PyAny>,
     success: Py<PyAny>,
+    /// Draws a share of the jitter.
+    random: Py<PyAny>,
 }
 
 /// Takes turns of queues, and ends leases, between a `begin` and a `settle`.
@@ -111,7 +113,7 @@ impl Turns {
         next_id: i64,
         calls: Option<(calls::Given, (i64, f64, f64, usize))>,
     ) -> PyResult<()> {
-        let mut work = Work { limits, ring_back, next_wake, next_id, ..Work::default() };
+        let mut work = Work::new(limits, ring_back, next_wake, next_id);
         if let Some((calls, (queued, ttl, longest_delay, most_due))) = calls {
             work.calls = Some(Calls::new(calls));
             work.terms = Terms { queued, ttl, longest_delay, most_due };
@@ -141,6 +143,7 @@ impl Turns {
 
     /// Hand out up to `count` URIs into a list, each queue in its turn, as long as a turn needs nothing else; return
     /// whether the ring is used up.
+    #[allow(clippy::too_many_arguments)]
     fn hand_out(
         &self,
         py: Python<'_>,
@@ -148,9 +151,10 @@ impl Turns {
         count: usize,
         deadline: f64,
         now: f64,
+        moves: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let mut lock = self.lock()?;
-        self.turns(py, begun(&mut lock)?, leased, count, deadline, now)
+        self.turns(py, begun(&mut lock)?, leased, count, deadline, now, moves)
     }
 
     /// Move up to `limit` snoozed queues that are due to the ring's back; return whether these were all, and how many.
@@ -184,7 +188,7 @@ impl Turns {
                 return Ok(NOT_ANSWERED);
             }
         }
-        if self.turns(py, work, leased, count, deadline, now)? {
+        if self.turns(py, work, leased, count, deadline, now, moves)? {
             let inactive = self.parts.counters.bind(py).getattr(intern!(py, "inactive"))?;
             if leased.is_empty() || inactive.is_truthy()? {
                 return Ok(NOT_ANSWERED);
@@ -314,6 +318,17 @@ impl Turns {
         Ok(answered(is_due || is_over || work.has_read || ended >= self.most_ended))
     }
 
+    /// Let a queue be SNOOZED that is in no place: its row is all of `Rotation.move` that is left.
+    fn snooze(work: &mut Work, queue: &mut LiveQueue, moves: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, wake_time) = (moves.py(), queue.wake_time.value());
+        let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
+        moves.getattr(intern!(py, "snoozed"))?.call_method1(intern!(py, "put"), (row, PyBytes::new(py, b"")))?;
+        queue.state = State::Snoozed;
+        work.totals.snoozed += 1;
+        work.next_wake = work.next_wake.min(wake_time);
+        Ok(())
+    }
+
     /// Return the record of a queue, to be changed.
     fn queue<'py>(&self, py: Python<'py>, queue_id: u32, has_read: &mut bool) -> PyResult<Bound<'py, LiveQueue>> {
         if let Some(queue) = self.parts.cache.bind(py).borrow().find(py, queue_id) {
@@ -322,4 +337,12 @@ impl Turns {
         *has_read = true;
         Ok(self.parts.get.bind(py).call1((queue_id,))?.cast_into()?)
     }
+}
+
+/// The key of a queue in the table `snoozed`: `storage/keys.py`, `timed`.
+fn timed(wake_time: f64, queue_id: u32) -> [u8; 12] {
+    let mut row = [0; 12];
+    row[..8].copy_from_slice(&wake_time.to_be_bytes());
+    row[8..].copy_from_slice(&queue_id.to_be_bytes());
+    row
 }

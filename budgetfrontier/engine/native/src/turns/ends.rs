@@ -2,7 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt};
+use pyo3::types::PyInt;
 
 use super::Turns;
 use super::limits::after_finish;
@@ -76,10 +76,12 @@ impl Turns {
             return Ok(Ended::Left); // the settings of a queue are those of its head
         }
         let cost = i64::from(charged);
-        let lease = out.borrow_mut().remove(lease_id);
+        let Some(lease) = out.borrow_mut().remove(lease_id) else { return Ok(Ended::Late) };
+        let lease = lease.bind(py);
+        let settings = work.limits.effective.borrow_mut(py).of_lease(&queue, lease)?;
         self.parts.dirty.bind(py).borrow_mut().insert(queue_id);
         self.parts.taken.bind(py).borrow_mut().put_away(key);
-        let rest = work.limits.politeness.rest(ending);
+        let rest = settings.politeness.rest(ending, self.parts.random.bind(py))?;
         queue.bytes += ending.size;
         if rest > 0.0 {
             let wake = Seconds::Float(now + rest); // copies `Finisher._rest`
@@ -107,8 +109,8 @@ impl Turns {
         queue.charges += 1;
         queue.last_cost = cost;
         self.parts.charged.bind(py).borrow_mut().count(charged, queue_id);
-        if let Some(lease) = lease.filter(|_| ending.has_details) {
-            self.remember(py, work, lease.bind(py), queue_id, ending)?;
+        if ending.has_details {
+            self.remember(py, work, lease, queue_id, ending)?;
         }
         let state = queue.state;
         let totals = &mut work.totals;
@@ -116,7 +118,7 @@ impl Turns {
         totals.spent += cost;
         totals.bytes += ending.size;
         totals.queued -= i64::from(state.is_queued());
-        let after = after_finish(&mut queue, &work.limits, now);
+        let after = after_finish(&mut queue, &settings, work.limits.best_waiting, now);
         if after == state {
             return Ok(Ended::Now);
         }
@@ -127,14 +129,8 @@ impl Turns {
             queue.state = State::Ready;
             self.parts.ring.bind(py).borrow_mut().push_back(queue_id);
         } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
-            let wake_time = queue.wake_time.value(); // copies `Rotation.snooze`
-            let row = PyBytes::new(py, &timed(wake_time, queue_id));
-            let snoozed = moves.getattr(intern!(py, "snoozed"))?;
-            snoozed.call_method1(intern!(py, "put"), (row, PyBytes::new(py, b"")))?;
-            queue.state = State::Snoozed;
-            totals.in_process -= 1;
-            totals.snoozed += 1;
-            work.next_wake = work.next_wake.min(wake_time);
+            totals.in_process -= 1; // copies `Rotation.snooze`
+            Self::snooze(work, &mut queue, moves)?;
         } else {
             drop(queue);
             let counters = self.parts.counters.bind(py);
@@ -185,12 +181,4 @@ impl Turns {
         });
         Ok(())
     }
-}
-
-/// The key of a queue in the table `snoozed`: `storage/keys.py`, `timed`.
-fn timed(wake_time: f64, queue_id: u32) -> [u8; 12] {
-    let mut row = [0; 12];
-    row[..8].copy_from_slice(&wake_time.to_be_bytes());
-    row[8..].copy_from_slice(&queue_id.to_be_bytes());
-    row
 }

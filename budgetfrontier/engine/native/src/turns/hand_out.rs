@@ -8,7 +8,8 @@ use super::limits::{is_over_total, may_lease};
 use super::work::Work;
 use super::{Cost, Turns};
 use crate::leases_out::Mine;
-use crate::live_queue::State;
+use crate::live_queue::{LiveQueue, Seconds, State};
+use crate::overrides::QueueSettings;
 use crate::read_ahead::Record;
 use crate::records;
 use crate::taken_keys::PendingKey;
@@ -23,6 +24,7 @@ const FIRST: &[u8] = b"\0\0";
 
 impl Turns {
     /// Hand out up to `count` URIs into a list; return whether the ring is used up.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn turns(
         &self,
         py: Python<'_>,
@@ -31,8 +33,11 @@ impl Turns {
         count: usize,
         deadline: f64,
         now: f64,
+        moves: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
-        let (parts, limits, first_id) = (&self.parts, &work.limits, work.next_id);
+        let (parts, paced, first_id) = (&self.parts, work.limits.paced, work.next_id);
+        let effective = work.limits.effective.clone_ref(py);
+        let mut effective = effective.borrow_mut(py);
         let expires = PyFloat::new(py, deadline);
         let (mut ring, mut used_up) = (parts.ring.bind(py).borrow_mut(), false);
         for lease_id in first_id..first_id + count as i64 {
@@ -41,16 +46,6 @@ impl Turns {
                 break;
             };
             let found = self.queue(py, id, &mut work.has_read)?;
-            {
-                let queue = found.borrow();
-                if queue.revision != limits.revision
-                    || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
-                    || is_over_total(queue.expenditure, queue.total_budget, limits.reached)
-                    || (queue.out > 0 && !may_lease(&queue, limits))
-                {
-                    break;
-                }
-            }
             let in_memory = parts.ahead.borrow(py).first(py, id);
             let record = match in_memory {
                 Some(record) => Some(record),
@@ -62,6 +57,14 @@ impl Turns {
             let Some((cost, amount)) = self.cost(key.as_bytes()) else { break };
             let Some(place) = PendingKey::new(key.as_bytes()) else { break };
             let Some((url, uri)) = self.uri(py, queue.queue.bind(py).to_str()?, cost, value.as_bytes())? else { break };
+            let settings = effective.of_uri(&queue, &url, None)?;
+            if queue.revision != work.limits.revision
+                || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
+                || is_over_total(queue.expenditure, queue.total_budget, settings.reached)
+                || (queue.out > 0 && !may_lease(&queue, &settings))
+            {
+                break;
+            }
             let one = self.one.bind(py);
             let of_lease = (lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, id, key);
             let lease = parts.lease.bind(py).call1(of_lease)?;
@@ -80,7 +83,9 @@ impl Turns {
             queue.last_leased = url.unbind();
             queue.last_lease_time = now as i64;
             work.next_id += 1;
-            if limits.concurrency > 1 && may_lease(&queue, limits) {
+            if paced && rest_after_lease(&mut queue, &settings, now) {
+                Self::snooze(work, &mut queue, moves)?;
+            } else if settings.concurrency > 1 && may_lease(&queue, &settings) {
                 ring.push_back(id); // copies `Rotation.move`
                 work.ring_back += 1;
                 queue.position = work.ring_back;
@@ -177,6 +182,19 @@ impl Turns {
         let uri = self.parts.uri.bind(py).call((&url,), Some(&named))?;
         Ok(Some((url, uri)))
     }
+}
+
+/// Let a queue wait for its interval; return whether it has to: copies `Turns.rest_after_lease`.
+fn rest_after_lease(queue: &mut LiveQueue, settings: &QueueSettings, now: f64) -> bool {
+    queue.served = Seconds::Float(now);
+    let interval = queue.interval.map_or(settings.min_interval, Seconds::value);
+    if interval <= 0.0 {
+        return false;
+    }
+    queue.rest = Seconds::Whole(0);
+    queue.paced_until = Seconds::Float(now + interval);
+    queue.wake_time = queue.paced_until;
+    true
 }
 
 fn timed_of(row: &[u8]) -> Option<(f64, u32)> {

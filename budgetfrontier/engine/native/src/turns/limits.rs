@@ -2,25 +2,24 @@
 
 use pyo3::prelude::*;
 
-use crate::endings::Politeness;
 use crate::live_queue::{LiveQueue, State};
+use crate::overrides::{Effective, QueueSettings};
 
-/// What a queue may do depends on these settings, which are the same for all URIs.
-#[derive(Default)]
+/// What turns and ends of leases look at beside the queue.
 pub struct Limits {
-    pub concurrency: i64,
-    pub reached: bool,
+    pub effective: Py<Effective>,
+    /// Whether some setting has queues wait after a lease: `Turns.rest_after_lease`.
+    pub paced: bool,
     pub revision: i64,
     pub best_waiting: i64,
-    pub politeness: Politeness,
 }
 
 impl<'py> FromPyObject<'_, 'py> for Limits {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (concurrency, reached, revision, best_waiting, politeness) = given.extract()?;
-        Ok(Self { concurrency, reached, revision, best_waiting, politeness })
+        let (effective, paced, revision, best_waiting) = given.extract()?;
+        Ok(Self { effective, paced, revision, best_waiting })
     }
 }
 
@@ -30,20 +29,20 @@ pub fn is_over_total(spent: i64, total: i64, reached: bool) -> bool {
 }
 
 /// `queue_states.may_lease`.
-pub fn may_lease(queue: &LiveQueue, limits: &Limits) -> bool {
+pub fn may_lease(queue: &LiveQueue, settings: &QueueSettings) -> bool {
     if queue.out == 0 {
         return queue.queued > 0;
     }
-    queue.out - queue.landed < limits.concurrency
+    queue.out - queue.landed < settings.concurrency
         && queue.queued > queue.out
         && queue.balance > queue.reserved
-        && !is_over_total(queue.expenditure + queue.reserved, queue.total_budget, limits.reached)
+        && !is_over_total(queue.expenditure + queue.reserved, queue.total_budget, settings.reached)
 }
 
 /// `queue_states.after_finish`, and for a queue that yields to a better precedence, its balance of 0.
-pub fn after_finish(queue: &mut LiveQueue, limits: &Limits, now: f64) -> State {
+pub fn after_finish(queue: &mut LiveQueue, settings: &QueueSettings, best_waiting: i64, now: f64) -> State {
     let state = queue.state;
-    if state == State::Retired || is_over_total(queue.expenditure, queue.total_budget, limits.reached) {
+    if state == State::Retired || is_over_total(queue.expenditure, queue.total_budget, settings.reached) {
         return State::Retired;
     }
     if queue.queued == 0 {
@@ -55,12 +54,12 @@ pub fn after_finish(queue: &mut LiveQueue, limits: &Limits, now: f64) -> State {
     if queue.balance <= 0 {
         return if queue.out > 0 { State::InProcess } else { State::Inactive };
     }
-    if limits.best_waiting < queue.precedence {
+    if best_waiting < queue.precedence {
         queue.balance = 0;
         return State::Inactive;
     }
     if queue.wake_time.value() > now {
         return State::Snoozed;
     }
-    if queue.out > 0 && !may_lease(queue, limits) { State::InProcess } else { State::Ready }
+    if queue.out > 0 && !may_lease(queue, settings) { State::InProcess } else { State::Ready }
 }

@@ -7,7 +7,6 @@ use super::limits::Limits;
 use crate::calls::Calls;
 
 /// What holds from a `begin` to its `settle`, and how the totals have changed since.
-#[derive(Default)]
 pub struct Work {
     pub limits: Limits,
     pub ring_back: i64,
@@ -22,6 +21,22 @@ pub struct Work {
     /// The calls that need nothing else; None: Python answers all.
     pub calls: Option<Calls>,
     pub terms: Terms,
+}
+
+impl Work {
+    pub fn new(limits: Limits, ring_back: i64, next_wake: f64, next_id: i64) -> Self {
+        Self {
+            limits,
+            ring_back,
+            next_wake,
+            next_id,
+            calls_made: Vec::new(),
+            totals: Totals::default(),
+            has_read: false,
+            calls: None,
+            terms: Terms::default(),
+        }
+    }
 }
 
 /// What calls look at beside the time: URIs in queues when they began, the seconds of a lease, the longest rest of a
