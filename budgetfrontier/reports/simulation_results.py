@@ -26,6 +26,7 @@ _COUNTS = (
     ("spent", "spent"),
     ("discovered", "URIs found"),
     ("queued", "URIs still queued"),
+    ("future", "URIs scheduled for later"),
     ("retired", "retired queues"),
     ("stranded", "URIs in retired queues"),
     ("starved", "queues that had no turn"),
@@ -50,7 +51,7 @@ def table(found: Sequence[Simulated]) -> list[list[str]]:
 
 def _is_held(one: Simulated) -> bool:
     """Return whether budgets have ended it: URIs are left, all of them in RETIRED queues."""
-    return one.ended_by == FINISHED and one.stranded > 0
+    return one.ended_by == FINISHED and one.retired > 0 and one.stranded + one.future > 0
 
 
 def _ends(one: Simulated) -> str:

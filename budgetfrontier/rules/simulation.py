@@ -91,11 +91,13 @@ class Simulated(msgspec.Struct, kw_only=True):
     size: int
     queued: int
     """URIs that still wait at its end, RETIRED and INELIGIBLE queues aside."""
+    future: int = 0
+    """URIs that are scheduled for later at its end, those for RETIRED and INELIGIBLE queues included."""
     retired: int = 0
     stranded: int = 0
     """URIs in RETIRED queues."""
     starved: int = 0
-    """Queues, RETIRED ones aside, that hold URIs, and of which none was fetched."""
+    """Queues, RETIRED ones aside, that hold URIs, not only for later, and of which none was fetched."""
     most_after: float = 0.0
     """The seconds after which MOST of the fetches had ended: much fewer than all if the end hangs on few hosts."""
     new_hosts: bool = False
@@ -139,5 +141,5 @@ def together(parts: Sequence[Simulated]) -> Simulated:
 
 _SUMMED = (
     "fetches", "unsure", "endless", "overloaded", "succeeded", "failed", "disregarded", "spent", "discovered", "size",
-    "queued", "retired", "stranded", "starved",
+    "queued", "future", "retired", "stranded", "starved",
 )  # fmt: skip

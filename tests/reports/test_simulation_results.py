@@ -27,7 +27,7 @@ def test_the_table_has_a_column_for_each_and_the_range_of_the_draws() -> None:
     ]
     assert rows[-2:] == [["drawn from few fetches", "0%", "50%"], ["no end in sight", "0%", "10%"]]
     assert not any("draws" in row[0] for row in table([simulated((3600, 10))]))
-    ends = [simulated((3600, 10), stranded=2, endless=10), simulated((3600, 10), stranded=2, ended_by="until")]
+    ends = [simulated((3600, 10), retired=1, stranded=2), simulated((3600, 10), retired=1, ended_by="until")]
     assert ["ended by", "RETIRED queues", "until"] in table(ends)
 
 

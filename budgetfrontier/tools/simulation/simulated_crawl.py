@@ -307,7 +307,8 @@ class SimulatedCrawl:
             spent=now.expenditure - before.expenditure,
             discovered=now.scheduled - before.scheduled,
             size=now.bytes - before.bytes,
-            queued=now.queued + now.future,
+            queued=now.queued,
+            future=now.future,
             most_after=next((seconds for fetches, seconds in self._course if fetches >= MOST * self._fetches), 0.0),
             elsewhere=self._seen.elsewhere,
         )
@@ -318,8 +319,8 @@ class SimulatedCrawl:
                 found.unsure += host.fetches * (host.drawn.few or (host.drawn.endless and not goes_on))
             if queue.state is QueueState.RETIRED:
                 found.retired += 1
-                found.stranded += queue.queued + queue.future
-            elif (queue.queued or queue.future) and queue.last_lease_time < int(self._question.start):
+                found.stranded += queue.queued
+            elif queue.queued and queue.last_lease_time < int(self._question.start):
                 found.starved += 1
         return found
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, QueueState, Reader, Settings
+from budgetfrontier import CrawlUri, Frontier, Outcome, QueueState, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import Finish
+from budgetfrontier.reports.simulation_results import table
 from budgetfrontier.rules import uri_outcomes
 from budgetfrontier.rules.simulation import Question, Simulated, Step, middle
 from budgetfrontier.storage import keys
@@ -93,6 +94,20 @@ def test_a_queue_rests_between_fetches(tmp_path: Path) -> None:
     found = simulated(tmp_path, start)
     assert found.fetches == HOSTS * left
     assert 60 * (left - 1) < found.seconds < 75 * left
+
+
+def test_what_is_scheduled_for_later_is_not_queued_and_does_not_starve(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path, clock=ManualClock(START)) as frontier:
+        for day in range(5):
+            frontier.schedule(CrawlUri(f"http://host{day}.test/", not_before=START + day * 86_400.0))
+        frontier.schedule(CrawlUri("http://retired.test/", not_before=START + 864_000.0))
+        frontier.retire("retired.test")
+    found = simulated(shutil.copytree(tmp_path, tmp_path.with_name("copy")), START, seconds=60.0)
+    assert (found.fetches, found.queued, found.future, found.starved) == (1, 0, 5, 0)
+    assert (found.retired, found.stranded) == (1, 0)
+    found = simulated(tmp_path, START)
+    assert (found.fetches, found.queued, found.future, found.ended_by) == (5, 0, 1, "finished")
+    assert ["ended by", "RETIRED queues"] in table([found])
 
 
 def test_an_adjustment_is_put_in_force(tmp_path: Path) -> None:
