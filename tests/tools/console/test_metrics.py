@@ -142,7 +142,7 @@ def test_rules_and_dashboard_ask_for_metrics_that_exist(job: Path) -> None:
         assert used and used <= names, expression
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool; .ci/system-packages installs it")
 def test_the_alerts_fire_when_they_should_and_not_otherwise(tmp_path: Path) -> None:
     cases = Path(__file__).with_name("alerts.yaml").read_text(encoding="utf-8")
     rules = MONITORING / "prometheus-alerts.yaml"

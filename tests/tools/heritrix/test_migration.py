@@ -207,7 +207,7 @@ def test_properties_of_java() -> None:
     assert found == [("a.b", "cd", 2), ("with blank", "é\t|", 4), ("empty", "", 5), ("#x", "#y", 6)]
 
 
-@pytest.mark.skipif(not [*JARS.glob("*/*.jar")], reason="Heritrix is not among Maven's jars: make heritrix fetches it")
+@pytest.mark.skipif(not [*JARS.glob("*/*.jar")], reason="needs a jar of Heritrix; .ci/system-packages fetches it")
 def test_the_default_profile_of_the_published_jar(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     with zipfile.ZipFile(sorted(JARS.glob("*/*.jar"))[-1]) as archive:
