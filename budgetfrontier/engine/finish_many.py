@@ -216,9 +216,9 @@ def _written(finish: Finish) -> tuple[int, int]:
 def _kind(item: Any) -> int:
     if isinstance(item, Lease):
         return _BARE
-    if item.outcome is not _SUCCESS or item.discovered or item.reason or item.retire_queue:
+    if item.outcome is not _SUCCESS or item.reason or item.retire_queue:
         return _OTHER
     if item.status >= ERROR or item.delay is not None:  # it is counted, or the host rests
         return _OTHER
-    said = item.status or item.size or item.address or item.digest or item.novel is not None
+    said = item.discovered or item.status or item.size or item.address or item.digest or item.novel is not None
     return _TIMED if said or item.fetch_seconds is not None or item.crawl_delay is not None else _BARE

@@ -380,9 +380,10 @@ class Frontier:
             or novel is not None
             or digest != b""
         )
+        links = discovered if discovered.__class__ is list and discovered else None
         others = (
             outcome is not _SUCCESS
-            or (discovered is not _NO_URIS and (discovered or discovered.__class__ is not list))
+            or (discovered is not _NO_URIS and discovered.__class__ is not list)
             or reason != ""
             or delay is not None
             or retire_queue is not False
@@ -391,7 +392,7 @@ class Frontier:
         if self._guard.owner == ANSWERING and not others:
             given = (fetch_seconds, crawl_delay, size, status, novel, digest) if details else None
             try:
-                answered = self._answers.finish(lease, self._plain, given)
+                answered = self._answers.finish(lease, self._plain, given, links)
             except BaseException as e:
                 self._guard.owner = BROKEN
                 self._guard.abort(e)
@@ -400,7 +401,7 @@ class Frontier:
                     self._guard.leave(0)
                 return
         ending = None
-        if details or others:
+        if details or others or links is not None:
             self._guard.enter()
             ending = self._batch_finisher.checked(
                 Finish(
@@ -462,7 +463,7 @@ class Frontier:
             or (ending is not None and (env.due or len(dirty) >= env.most_queues or queues.overfull))  # by its results
         ):
             guard.leave(0)
-        elif ending is None or (ending.outcome is _SUCCESS and not ending.discovered):
+        elif ending is None or ending.outcome is _SUCCESS:
             guard.answer()
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:

@@ -7,13 +7,14 @@ the definition, and do everything where the kernel is not there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.engine import history
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.tables import Tables
+from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, SCHEME_OF
 
 DUE: Final = 2
@@ -24,17 +25,37 @@ MOST_ANSWERED: Final = 1000
 """URIs that a call may be about which the kernel answers."""
 
 
+class LinkAdmission(NamedTuple):
+    """The parts of the engine by which the kernel admits the links of pages whose leases end."""
+
+    reader: Any
+    """The kernel's reader of batches."""
+    authority: Callable[[str], object]
+    """Returns the authority of a URL: `Candidates.authority`."""
+    kind: Callable[[], tuple[bytes, int, int] | None]
+    """Returns the rank of all links, without their arrival, what turns an ordinal into an arrival, and how many URIs of
+    a queue may be out; None if links need more."""
+    env: Environment
+    ids: dict[str, int]
+    find_or_create: Callable[[str], QueueRecord]
+
+
 class PlainTurns:
     """The kernel with the tables that it changes. `settle` brings the totals up to date after that.
 
-    `move(queue, state, now)` makes the moves that are no plain ones: `Turns.move`.
+    `move(queue, state, now)` makes the moves that are no plain ones, and `arrived` those of arrivals: `Turns`.
     """
 
-    def __init__(self, tables: Tables, move: Callable[[QueueRecord, QueueState, float], None]) -> None:
+    def __init__(
+        self, tables: Tables, move: Callable[[QueueRecord, QueueState, float], None], arrived: Callable[..., None]
+    ) -> None:
         assert kernel is not None
         self._tables = tables
         self.set_wake = tables.rotation.set_wake
         self.move = move
+        self._arrived = arrived
+        self.admission: LinkAdmission | None = None
+        """None where Python admits all links."""
         queues, pending = tables.queues, tables.pending
         parts = {
             "cache": queues.cache,
@@ -61,6 +82,10 @@ class PlainTurns:
         self._new_effective: Any = kernel.Effective
         plain = {"schemes": SCHEME_OF, "normal": PLAIN_KIND, "costs": len(LOW_COSTS)}
         self.kernel: Any = kernel.Turns(parts, **plain, most_ended=history.MOST_ENDED)
+
+    def arrived(self, queue: QueueRecord, count: int, short: str, now: float) -> None:
+        """Count links that were placed on a queue, and move it if they change its state."""
+        self._arrived(queue, count, short, self._tables.in_force.base, None, now)
 
     @property
     def best_waiting(self) -> int:
@@ -101,7 +126,7 @@ class PlainTurns:
             return None
         of_calls: tuple[float, int] | None
         changes, answers, next_wake, first_expiry, ring_back, next_id, calls, of_calls = settled
-        in_process, snoozed, succeeded, queued, spent, size = changes
+        in_process, snoozed, succeeded, queued, spent, size, found, duplicates = changes
         counters, leases, rotation = self._tables.counters, self._tables.leases, self._tables.rotation
         counters.in_process += in_process
         counters.snoozed += snoozed
@@ -109,6 +134,9 @@ class PlainTurns:
         counters.queued += queued
         counters.expenditure += spent
         counters.bytes += size
+        counters.scheduled += found
+        counters.found += found
+        counters.duplicates += duplicates
         self._tables.history.noted(answers)
         counters.ring_back = ring_back
         leases.next_id = next_id

@@ -42,7 +42,8 @@ class QueueCache:
         """Records in memory, by id; who changes one that was found here adds its id to `dirty`."""
         self.dirty: set[int] = set() if kernel is None else kernel.QueueIds()
         """The records to be written at the next commit, by id."""
-        self._ids: dict[str, int] = {}
+        self.ids: dict[str, int] = {}
+        """Ids in memory, by key."""
         self._ahead = False
         """Whether records were written since the last commit: none is dirty any more, but something has changed."""
         self.overfull = False
@@ -78,7 +79,7 @@ class QueueCache:
         queue_id = self._id(key)
         if queue_id is None:
             return None
-        self._ids[key] = queue_id
+        self.ids[key] = queue_id
         return self.get(queue_id)
 
     def look_up(self, key: str) -> QueueRecord | None:
@@ -98,12 +99,12 @@ class QueueCache:
 
     def find_or_create(self, key: str) -> QueueRecord:
         """Return the record of a legal queue key, to be changed; a new queue is EXHAUSTED until it gets a URI."""
-        queue_id = self._ids.get(key)
+        queue_id = self.ids.get(key)
         if queue_id is None:
             cursor, new_id = self._env.queue_ids, self._counters.queue_id + 1
             if cursor.put(key.encode(), _pack(new_id), True, False):  # one search for a queue that is new
                 return self._create(key, new_id)
-            queue_id = self._ids[key] = keys.u32.unpack(cursor.value())[0]
+            queue_id = self.ids[key] = keys.u32.unpack(cursor.value())[0]
         queue = self.cache.get(queue_id)
         if queue is None:
             queue = self.get(queue_id)
@@ -116,13 +117,13 @@ class QueueCache:
         self._counters.queues += 1
         self._counters.queue_id = queue_id
         queue = self.cache[queue_id] = LiveQueue(key, queue_id)
-        self._ids[key] = queue_id
+        self.ids[key] = queue_id
         self.dirty.add(queue_id)
         self.overfull |= len(self.cache) > CACHE
         return queue
 
     def _id(self, key: str) -> int | None:
-        queue_id = self._ids.get(key)
+        queue_id = self.ids.get(key)
         if queue_id is None:
             stored = queue_keys.queue_key_bytes(key)
             found = None if stored is None else self._env.txn.get(stored, db=self._env.db[keys.QUEUE_IDS])
@@ -186,8 +187,8 @@ class QueueCache:
             self._env.most_queues -= len(self.dirty)  # LMDB has their pages in memory until the commit
             self.flush()
             _drop_oldest(self.cache)
-        if len(self._ids) > CACHE:
-            _drop_oldest(self._ids)
+        if len(self.ids) > CACHE:
+            _drop_oldest(self.ids)
         self.overfull = False
 
 

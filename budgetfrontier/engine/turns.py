@@ -50,7 +50,7 @@ class Turns:
         self._hours = Hours()
         self.groups = GroupTurns(tables, self._clip, self._awake)
         self.reassignment = Reassignment(tables, self.wait, self.arrived, self.deleted)
-        self.plain = None if kernel is None else PlainTurns(tables, self.move)
+        self.plain = None if kernel is None else PlainTurns(tables, self.move, self.arrived)
         queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
         # Looked up once for all URIs of a `lease`; most calls may ask for one.
         self._parts = tables.rotation, tables.counters, queues, leases, pending, ring

@@ -15,14 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier import CrawlState, CrawlUri, Finish, Frontier, Lease, Outcome
+from budgetfrontier import CrawlState, CrawlUri, Finish, Frontier, Lease, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native, turns
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.read_ahead import ReadAhead
 from budgetfrontier.engine.taken_keys import Record, TakenKeys
-from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, LeaseExpired, WrongThread, WrongType
-from tests.support import START, InterruptedClock, kernel, make_settings, memory, pages
+from budgetfrontier.errors import (
+    FrontierBusy,
+    FrontierClosed,
+    FrontierError,
+    LeaseExpired,
+    PolicyError,
+    WrongThread,
+    WrongType,
+)
+from tests.support import START, InterruptedClock, kernel, make_settings, memory, on_disk, pages
 
 pytestmark = pytest.mark.skipif(native.kernel is None, reason=native.described())
 
@@ -139,6 +147,93 @@ def test_it_hands_out_uris_with_the_pages_on_which_they_were_found() -> None:
         frontier.schedule_many(given)
         assert [lease.uri for lease in frontier.lease(99)] == given
         assert watched.handed_out == len(given)
+
+
+@pytest.mark.parametrize("call", ["finish", "finish_many", "tuple"])
+def test_it_admits_the_links_of_pages(call: str) -> None:
+    with memory(ManualClock(START)) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(pages("abc", 3))
+        for number in range(9):
+            (lease,) = frontier.lease(1)
+            page = lease.uri.url
+            links: list[str | CrawlUri] = [page, f"{page}/new", f"{page}/new"]
+            links.append(CrawlUri(f"http://x{number}.test/", hops="R"))
+            if call == "finish":
+                frontier.finish(lease, discovered=links)
+            else:
+                frontier.finish_many([Finish(lease, discovered=links if call == "finish_many" else tuple(links))])
+        summary = frontier.summary()
+        assert (watched.ended, watched.answered) == (9, 17)  # all calls but the first lease
+        assert (summary.scheduled, summary.found, summary.duplicates) == (9 + 18, 18, 18)
+        found = [lease.uri for lease in frontier.lease(99) if lease.queue.startswith("x")]
+        assert [(uri.via is None, uri.hops) for uri in found] == [(False, "R")] * 9
+        frontier.check()
+
+
+ODD_LINKS: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "a payload": ({}, [CrawlUri("http://a.test/x", payload=b"1")]),
+    "a rank": ({}, [CrawlUri("http://a.test/x", priority=1)]),
+    "a dot": ({}, ["http://a.test/./x"]),
+    "no URL": ({}, [7]),
+    "a limit": ({"max_queued": 90}, ["http://a.test/x"]),
+    "wag": ({"cost_policy": "wag"}, ["http://a.test/x"]),
+}
+
+
+@pytest.mark.parametrize("name", ODD_LINKS)
+@pytest.mark.parametrize("call", ["finish", "finish_many"])
+def test_it_leaves_pages_to_python_with_links_that_are_not_plain(name: str, call: str) -> None:
+    settings, odd = ODD_LINKS[name]
+    with memory(**settings) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(pages("ab", 3))
+        leases = frontier.lease(1) + frontier.lease(1)
+        for lease in leases:
+            links = ["http://a.test/y", *odd]
+            if call == "finish":
+                frontier.finish(lease, discovered=links)
+            else:
+                frontier.finish_many([Finish(lease, discovered=links)])
+        assert (watched.ended, frontier.summary().scheduled) == (0, 7 if name == "no URL" else 8)
+        frontier.check()
+
+
+@pytest.mark.parametrize("call", ["finish", "finish_many"])
+def test_a_policy_that_fails_for_a_link_changes_nothing(call: str) -> None:
+    with memory(queue_assignment_policy="tests.engine.admission.test_kernel:failing") as frontier:
+        frontier.schedule_many(pages("ab", 3))
+        (lease,), links = frontier.lease(1), ["http://c.test/", "http://seven.test/"]
+        with pytest.raises(PolicyError, match="seven"):
+            if call == "finish":
+                frontier.finish(lease, discovered=links)
+            else:
+                frontier.finish_many([Finish(lease, discovered=links)])
+        assert (frontier.summary().scheduled, frontier.summary().succeeded) == (6, 0)
+        frontier.finish(lease, discovered=links[:1])
+        assert frontier.summary().scheduled == 7
+        frontier.check()
+
+
+def test_pages_with_more_links_than_an_operation_has_are_ended_in_several() -> None:
+    with memory(concurrency=300) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(pages("a", 300))
+        leases = frontier.lease(300)
+        answered = watched.answered
+        frontier.finish_many([Finish(lease, discovered=[f"{lease.uri.url}/{n}" for n in range(4)]) for lease in leases])
+        assert (watched.answered, watched.ended, frontier.summary().scheduled) == (answered, 300, 1500)
+        frontier.check()
+
+
+def test_links_are_committed_in_time(tmp_path: Path) -> None:
+    with on_disk(tmp_path, commit_operations=8, commit_interval=3600.0) as frontier:
+        frontier.schedule_many(pages("abc", 2))  # the opening is an operation, too
+        leases = [lease for _ in range(2) for lease in frontier.lease(1)]
+        frontier.finish(leases[0], discovered=["http://d.test/", "http://e.test/"])
+        frontier.finish(leases[1], discovered=[f"http://f.test/{number}" for number in range(7)])
+        with Reader(tmp_path / "frontier") as reader:
+            assert reader.summary().scheduled == 15
 
 
 def test_it_leaves_uris_to_python_that_are_not_plain() -> None:

@@ -30,7 +30,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> int:
 def records_and_keys(frontier: Frontier) -> tuple[int, int]:
     """How many of each are in memory; the keys must go with the records, which no call shows."""
     found = kernel(frontier).tables.queues
-    return len(found.cache), len(found._ids)
+    return len(found.cache), len(found.ids)
 
 
 def kept(frontier: Frontier) -> int:

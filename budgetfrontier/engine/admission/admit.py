@@ -55,6 +55,8 @@ class Admitter:
         """The compiled kernel; None where it is not installed, or cannot take any batch of this frontier."""
         if kernel is not None and self._candidates.query_rules is not None and tables.filter is None:
             self._plain = PlainBatches(tables, turns, self._candidates, seen)
+            if turns.plain is not None:
+                turns.plain.admission = self._plain.link_admission(self._kind_of_links)
         self.canonicalizer_id = self._candidates.canonicalizer_id
 
     def update_priorities(self, updates: PriorityUpdates) -> None:
@@ -103,6 +105,12 @@ class Admitter:
             self._admit_plain(found, batch, tally, now, via)
         elif batch:
             self._admit(found, batch, tally, now, via)
+
+    def _kind_of_links(self) -> tuple[bytes, int, int] | None:
+        in_force = self._tables.in_force
+        if self._plain is None or self._updates is not None or in_force.has_limits or in_force.counts_links:
+            return None
+        return self._plain.kind_of_links()
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI with a normalized URL would be placed on."""

@@ -16,6 +16,7 @@ from budgetfrontier.engine.admission import seen as seen_table
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special
 from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.native import kernel
+from budgetfrontier.engine.plain_turns import LinkAdmission
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.errors import InvalidUrl
@@ -135,6 +136,13 @@ class PlainBatches:
         invalid = [uri for uri, result in zip(given, results, strict=True) if result is Admission.INVALID]
         return Batch(candidates, [], invalid, each, batch.reasons)
 
+    def _rank(self) -> bytes:
+        return keys.rank.pack(NORMAL, PRIORITY_ZERO, self._tables.in_force.constant_cost, 0)[_RANK]
+
+    def _flip(self) -> int:
+        """Return the number by which an ordinal becomes an arrival: ordinal ^ flip copies `uri_order.arrival`."""
+        return uri_order.arrival(0, lifo=self._tables.in_force.base.lifo)
+
     def _place(self, found: Any, now: float, via: CrawlUri | None) -> int:
         """Put new URIs on their queues; return their number."""
         tables = self._tables
@@ -143,9 +151,9 @@ class PlainBatches:
         queues = [tables.queues.find_or_create(row[0]) for row in rows]
         records, urls = found.records(
             [queue.id for queue in queues],
-            keys.rank.pack(NORMAL, PRIORITY_ZERO, tables.in_force.constant_cost, 0)[_RANK],
+            self._rank(),
             counters.ordinal,
-            uri_order.arrival(0, lifo=base.lifo),  # ordinal ^ flip copies `uri_order.arrival`
+            self._flip(),
             _page(via),
             listed=tables.urls is not None,
         )
@@ -157,6 +165,22 @@ class PlainBatches:
         for queue, (_, arrived, short, first) in zip(queues, rows, strict=True):
             self._turns.arrived(queue, arrived, short, base, None, first)
         return new
+
+    # -- with the ends of leases
+
+    def link_admission(self, kind: Callable[[], tuple[bytes, int, int] | None]) -> LinkAdmission:
+        """Return the parts by which the kernel admits the links of pages, if `kind` says that it may."""
+        tables, queues = self._tables, self._tables.queues
+        return LinkAdmission(
+            self._kernel, self._candidates.authority, kind, tables.env, queues.ids, queues.find_or_create
+        )
+
+    def kind_of_links(self) -> tuple[bytes, int, int] | None:
+        """Return `LinkAdmission.kind`, as far as limits have no say."""
+        tables = self._tables
+        if tables.urls is not None or tables.former_assignments or not self._candidates.are_simple():
+            return None
+        return self._rank(), self._flip(), tables.in_force.base.per_queue_concurrency
 
     # -- one by one
 

@@ -47,7 +47,7 @@ impl More {
 }
 
 /// A page on which all URIs were found, but for those that say otherwise: its URL, and the hops of its links.
-type Page = (String, String);
+pub type Page = (String, String);
 
 impl Uri {
     fn queue(&self) -> &Queue {
@@ -56,6 +56,15 @@ impl Uri {
             Uri::Other { queue, .. } => queue,
         }
     }
+}
+
+/// A queue on which URIs are placed.
+pub struct Row {
+    pub key: Py<PyString>,
+    pub count: i64,
+    /// The short form of the last one's URL, and the place of the first one.
+    pub short: Py<PyString>,
+    first: usize,
 }
 
 /// What one URI of a batch is.
@@ -111,7 +120,7 @@ impl PlainBatch {
 
     /// Add the fingerprints to a table, in their order, and drop the URIs for which `put` returns false: it is
     /// `Cursor.put` of py-lmdb.
-    fn record(&mut self, py: Python<'_>, put: &Bound<'_, PyAny>) -> PyResult<()> {
+    pub fn record(&mut self, py: Python<'_>, put: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut order: Vec<(&Fingerprint, usize)> =
             self.entries.iter().enumerate().map(|(place, entry)| (&entry.fingerprint, place)).collect();
         order.sort_unstable();
@@ -154,29 +163,9 @@ impl PlainBatch {
     /// Return of each queue its key, the number of URIs, the short form of the last and the time of the first, in the
     /// order of the first ones. `now` is the time of URIs that arrived together.
     fn queues<'py>(&mut self, py: Python<'py>, now: f64) -> PyResult<Bound<'py, PyList>> {
-        let mut rows: Vec<(&Queue, usize, &Uri, f64)> = Vec::new();
-        let mut places: HashMap<u64, usize, ByHash> = HashMap::default();
-        self.groups.clear();
-        for (number, entry) in self.entries.iter().enumerate() {
-            let queue = entry.uri.queue();
-            let mut hash = queue.hash;
-            let place = loop {
-                let place = *places.entry(hash).or_insert(rows.len());
-                if place == rows.len() || is_same(py, rows[place].0, queue)? {
-                    break place;
-                }
-                hash = hash.wrapping_add(1); // two keys with the same hash
-            };
-            if place == rows.len() {
-                rows.push((queue, 0, &entry.uri, self.times.get(number).copied().unwrap_or(now)));
-            }
-            rows[place].1 += 1;
-            rows[place].2 = &entry.uri;
-            self.groups.push(place);
-        }
         let listed = PyList::empty(py);
-        for (queue, count, last, time) in rows {
-            listed.append((&queue.key, count, self.short(py, last)?, time))?;
+        for Row { key, count, short, first } in self.rows(py)? {
+            listed.append((key, count, short, self.times.get(first).copied().unwrap_or(now)))?;
         }
         Ok(listed)
     }
@@ -200,7 +189,7 @@ impl PlainBatch {
     /// turns an ordinal into an arrival.
     #[pyo3(signature = (ids, rank, ordinal, flip, page, *, listed))]
     #[allow(clippy::too_many_arguments)]
-    fn records<'py>(
+    pub fn records<'py>(
         &self,
         py: Python<'py>,
         ids: Vec<u32>,
@@ -232,6 +221,34 @@ impl PlainBatch {
 }
 
 impl PlainBatch {
+    /// Return the queues of the URIs, in the order of the first ones.
+    pub fn rows(&mut self, py: Python<'_>) -> PyResult<Vec<Row>> {
+        let mut rows: Vec<(&Queue, i64, &Uri, usize)> = Vec::new();
+        let mut places: HashMap<u64, usize, ByHash> = HashMap::default();
+        self.groups.clear();
+        for (number, entry) in self.entries.iter().enumerate() {
+            let queue = entry.uri.queue();
+            let mut hash = queue.hash;
+            let place = loop {
+                let place = *places.entry(hash).or_insert(rows.len());
+                if place == rows.len() || is_same(py, rows[place].0, queue)? {
+                    break place;
+                }
+                hash = hash.wrapping_add(1); // two keys with the same hash
+            };
+            if place == rows.len() {
+                rows.push((queue, 0, &entry.uri, number));
+            }
+            rows[place].1 += 1;
+            rows[place].2 = &entry.uri;
+            self.groups.push(place);
+        }
+        let row = |(queue, count, last, first): (&Queue, i64, &Uri, usize)| {
+            Ok(Row { key: queue.key.clone_ref(py), count, short: self.short(py, last)?.unbind(), first })
+        };
+        rows.into_iter().map(row).collect()
+    }
+
     /// Return the number of queues after a call of `queues`.
     fn most_queues(&self) -> PyResult<usize> {
         if self.groups.len() != self.entries.len() {

@@ -1,4 +1,4 @@
-//! How attempts ended, as far as the kernel goes: successes without links, a reason, or an answer that was an error.
+//! How attempts ended, as far as the kernel goes: successes without a reason, or an answer that was an error.
 //!
 //! `engine/finish_many.py` (BatchFinisher.checked) is the definition of what is valid, `engine/history.py` of what is
 //! kept.
@@ -70,6 +70,8 @@ pub struct Ending {
     pub size: i64,
     status: i64,
     digest: Option<u64>,
+    /// The links of the page; None if it has none.
+    pub links: Option<Py<PyList>>,
 }
 
 /// The arguments of a `finish`, from `fetch_seconds` to `digest`: those that need nothing else.
@@ -105,7 +107,8 @@ impl Ending {
             || !digest.is_empty();
         let counts = !digest.is_empty() && status < REDIRECTION;
         let digest = counts.then(|| xxh3_64(digest));
-        Ok(Some(Self { has_details, fetch_seconds: fetch_seconds.map(f64::abs), crawl_delay, size, status, digest }))
+        let fetch_seconds = fetch_seconds.map(f64::abs);
+        Ok(Some(Self { has_details, fetch_seconds, crawl_delay, size, status, digest, links: None }))
     }
 
     /// Read a `Finish`; None if it needs Python. Its outcome is to be `success`.
@@ -113,13 +116,17 @@ impl Ending {
         let py = finish.py();
         let get = |name| finish.getattr(name);
         let found = get(intern!(py, "discovered"))?;
-        let none_found = found.cast_exact::<PyTuple>().is_ok_and(|found| found.is_empty())
-            || found.cast_exact::<PyList>().is_ok_and(|found| found.is_empty());
+        let links = match found.cast_into_exact::<PyList>() {
+            Ok(links) => links,
+            Err(other) => match other.into_inner().cast_into_exact::<PyTuple>() {
+                Ok(links) => links.to_list(),
+                Err(_) => return Ok(None),
+            },
+        };
         let is_empty = |text: Bound<'_, PyAny>| {
             text.cast_exact::<PyString>().is_ok_and(|text| text.len().is_ok_and(|length| length == 0))
         };
-        if !none_found
-            || !get(intern!(py, "outcome"))?.is(success)
+        if !get(intern!(py, "outcome"))?.is(success)
             || !is_empty(get(intern!(py, "reason"))?)
             || !is_empty(get(intern!(py, "address"))?)
             || !get(intern!(py, "delay"))?.is_none()
@@ -127,14 +134,25 @@ impl Ending {
         {
             return Ok(None);
         }
-        Self::read(&(
+        let ending = Self::read(&(
             get(intern!(py, "fetch_seconds"))?,
             get(intern!(py, "crawl_delay"))?,
             get(intern!(py, "size"))?,
             get(intern!(py, "status"))?,
             get(intern!(py, "novel"))?,
             get(intern!(py, "digest"))?,
-        ))
+        ))?;
+        Ok(ending.map(|ending| ending.with_links(Some(links.unbind()).filter(|links| !links.bind(py).is_empty()))))
+    }
+
+    /// Add the links of the page, if it has any.
+    pub fn with_links(self, links: Option<Py<PyList>>) -> Self {
+        Self { has_details: self.has_details || links.is_some(), links, ..self }
+    }
+
+    /// Return for how many operations it counts.
+    pub fn operations(&self, py: Python<'_>) -> usize {
+        1 + self.links.as_ref().map_or(0, |links| links.bind(py).len())
     }
 
     /// `queue_answers.answer_class`, of a success.

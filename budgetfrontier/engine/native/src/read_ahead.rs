@@ -43,6 +43,15 @@ impl ReadAhead {
         Some((key.clone_ref(py), value.clone_ref(py)))
     }
 
+    /// Drop the run of a queue if the record of a key is put into it, or before it: copies `PendingTable._put`.
+    pub fn put(&mut self, py: Python<'_>, key: &[u8]) {
+        let Some((prefix, _)) = key.split_first_chunk::<4>() else { return };
+        let queue_id = u32::from_be_bytes(*prefix);
+        if self.runs.get(&u64::from(queue_id)).is_some_and(|run| key <= run.last.as_bytes(py)) {
+            self.forget(queue_id);
+        }
+    }
+
     /// Take the next record of a queue out of its run, if it has one.
     pub fn drop_first(&mut self, queue_id: u32) {
         if let Some(run) = self.runs.get_mut(&u64::from(queue_id)) {

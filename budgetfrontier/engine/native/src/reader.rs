@@ -196,15 +196,7 @@ impl BatchReader {
     ) -> PyResult<PlainBatch> {
         let mut batch = PlainBatch::with_capacity(given.len());
         for item in given.iter() {
-            let carrying = self.carriers.as_ref().and_then(|carriers| carried(&item, carriers));
-            let carrying = carrying.filter(|(_, more)| carries || more.payload.is_none());
-            let (url, more) = carrying.unwrap_or_else(|| (item.clone(), More::default()));
-            let text = url.cast_exact::<PyString>().ok();
-            let plain = match text.and_then(|text| text.to_str().ok()) {
-                Some(text) => self.read_plain(py, text, &url, more, authority, &mut batch.text)?,
-                None => None, // no string, or one with a lone surrogate
-            };
-            let (fingerprint, uri) = match plain {
+            let (fingerprint, uri) = match self.read_one(py, &item, authority, carries, &mut batch.text)? {
                 Some(found) => found,
                 None => match other.call1((&item,))?.extract::<Option<ReadUri>>()? {
                     Some((fingerprint, key, value, short)) => {
@@ -217,12 +209,7 @@ impl BatchReader {
                     }
                 },
             };
-            if self.recent.contains(&fingerprint) {
-                batch.each.push(Given::Known);
-                continue;
-            }
-            batch.each.push(Given::Entry(batch.entries.len()));
-            batch.entries.push(Entry { fingerprint, uri });
+            self.add(&mut batch, fingerprint, uri);
         }
         Ok(batch)
     }
@@ -286,7 +273,7 @@ impl BatchReader {
     }
 
     /// Remember the URLs of a batch that was recorded: they are recognized without a look at the table.
-    fn remember(&mut self, batch: &PlainBatch) {
+    pub fn remember(&mut self, batch: &PlainBatch) {
         self.remember_all(&batch.recorded);
     }
 
@@ -349,6 +336,49 @@ impl BatchReader {
         batch.entries.push(Entry { fingerprint, uri });
         batch.times.push(now);
         Ok(Some(gathering.added.clone_ref(py)))
+    }
+
+    /// Read the links of a page, as `read` does; None if one of them is not plain.
+    pub fn read_all_plain(
+        &mut self,
+        py: Python<'_>,
+        given: &Bound<'_, PyList>,
+        authority: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<PlainBatch>> {
+        let mut batch = PlainBatch::with_capacity(given.len());
+        for item in given.iter() {
+            let found = self.read_one(py, &item, authority, false, &mut batch.text)?;
+            let Some((fingerprint, uri)) = found else { return Ok(None) };
+            self.add(&mut batch, fingerprint, uri);
+        }
+        Ok(Some(batch))
+    }
+
+    fn add(&self, batch: &mut PlainBatch, fingerprint: Fingerprint, uri: Uri) {
+        if self.recent.contains(&fingerprint) {
+            batch.each.push(Given::Known);
+            return;
+        }
+        batch.each.push(Given::Entry(batch.entries.len()));
+        batch.entries.push(Entry { fingerprint, uri });
+    }
+
+    /// Read a plain URL, or a URI that has nothing else but `More`; None if it is neither.
+    fn read_one(
+        &mut self,
+        py: Python<'_>,
+        item: &Bound<'_, PyAny>,
+        authority: &Bound<'_, PyAny>,
+        carries: bool,
+        text: &mut Vec<u8>,
+    ) -> PyResult<Option<(Fingerprint, Uri)>> {
+        let carrying = self.carriers.as_ref().and_then(|carriers| carried(item, carriers));
+        let carrying = carrying.filter(|(_, more)| carries || more.payload.is_none());
+        let (url, more) = carrying.unwrap_or_else(|| (item.clone(), More::default()));
+        match url.cast_exact::<PyString>().ok().and_then(|url| url.to_str().ok()) {
+            Some(written) => self.read_plain(py, written, &url, more, authority, text),
+            None => Ok(None), // no string, or one with a lone surrogate
+        }
     }
 
     fn remember_all(&mut self, fingerprints: &[Fingerprint]) {

@@ -6,6 +6,7 @@
 mod ends;
 mod hand_out;
 mod limits;
+mod links;
 mod work;
 
 use std::collections::HashMap;
@@ -29,6 +30,9 @@ use crate::queue_records::{QueueIds, QueueRecords};
 use crate::read_ahead::ReadAhead;
 use crate::ring::Ring;
 use crate::taken_keys::TakenKeys;
+
+/// The leases and links of one operation at the most: `finish_many.BATCH`.
+const MOST_OPERATIONS: usize = 1000;
 
 struct Cost {
     cost: Py<PyAny>,
@@ -130,9 +134,10 @@ impl Turns {
     fn settle(&self) -> PyResult<Option<Settled>> {
         let Some(work) = self.lock()?.take() else { return Ok(None) };
         let Work { ring_back, next_wake, next_id, calls_made, totals, calls, .. } = work;
-        let Totals { in_process, snoozed, succeeded, queued, spent, bytes, answers, first_expiry } = totals;
+        let Totals { in_process, snoozed, succeeded, queued, spent, bytes, found, duplicates, answers, first_expiry } =
+            totals;
         let of_calls = calls.map(|calls| (calls.latest, calls.operations));
-        let changes = [in_process, snoozed, succeeded, queued, spent, bytes];
+        let changes = [in_process, snoozed, succeeded, queued, spent, bytes, found, duplicates];
         Ok(Some((changes, answers, next_wake, first_expiry, ring_back, next_id, calls_made, of_calls)))
     }
 
@@ -200,14 +205,15 @@ impl Turns {
         Ok(if cut_short { CUT_SHORT } else { answer })
     }
 
-    /// Answer a call of `Frontier.finish` of a success without links; `details` are None for a lease alone.
-    #[pyo3(signature = (lease, moves, details = None))]
+    /// Answer a call of `Frontier.finish` of a success; `details` and `links` are None for a lease alone.
+    #[pyo3(signature = (lease, moves, details = None, links = None))]
     fn finish(
         &self,
         py: Python<'_>,
         lease: &Bound<'_, PyAny>,
         moves: &Bound<'_, PyAny>,
         details: Option<Details<'_>>,
+        links: Option<Py<PyList>>,
     ) -> PyResult<u8> {
         let Ok(mut lock) = self.work.try_lock() else { return Ok(NOT_ANSWERED) };
         let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
@@ -220,13 +226,14 @@ impl Turns {
             Some(details) => Ending::read(details)?,
         };
         let Some(ending) = ending else { return Ok(NOT_ANSWERED) };
+        let ending = ending.with_links(links);
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
         let latest = now + work.terms.longest_delay;
         let Some(lease_id) = ends::id_of(lease)? else { return Ok(NOT_ANSWERED) };
         if self.end_one(py, work, lease_id, now, &ending, latest, moves)? != Ended::Now {
             return Ok(NOT_ANSWERED);
         }
-        self.leave(py, work, 1)
+        self.leave(py, work, ending.operations(py))
     }
 
     /// Answer a call of `Frontier.finish_many`; return the place of the first item that is left, and how the call went:
@@ -245,9 +252,14 @@ impl Turns {
             return Ok((0, NOT_ANSWERED));
         }
         let mut endings = Vec::with_capacity(items.len());
+        let mut operations = 0;
         for item in items.iter() {
             let Some(ending) = self.ending(item)? else { return Ok((0, NOT_ANSWERED)) };
+            operations += ending.2.operations(py);
             endings.push(ending);
+        }
+        if operations > MOST_OPERATIONS {
+            return Ok((0, NOT_ANSWERED));
         }
         let Some(now) = calls.now(py)? else { return Ok((0, NOT_ANSWERED)) };
         let latest = now + work.terms.longest_delay;
@@ -257,13 +269,13 @@ impl Turns {
                 Ended::Late => late.append(lease)?,
                 Ended::Left => {
                     if let Some(calls) = &mut work.calls {
-                        calls.operations += place;
+                        calls.operations += endings[..place].iter().map(|item| item.2.operations(py)).sum::<usize>();
                     }
                     return Ok((place, NOT_ANSWERED));
                 }
             }
         }
-        Ok((endings.len(), self.leave(py, work, endings.len())?))
+        Ok((endings.len(), self.leave(py, work, operations)?))
     }
 
     /// End leases, or as each Finish says, from a place in the list on; return the place of the first that needs more.
@@ -315,7 +327,7 @@ impl Turns {
             None => true,
         };
         let is_over = work.terms.queued + work.totals.queued <= 0;
-        Ok(answered(is_due || is_over || work.has_read || ended >= self.most_ended))
+        Ok(answered(is_due || is_over || work.has_read || work.is_full || ended >= self.most_ended))
     }
 
     /// Let a queue be SNOOZED that is in no place: its row is all of `Rotation.move` that is left.

@@ -6,6 +6,7 @@ use pyo3::types::PyInt;
 
 use super::Turns;
 use super::limits::after_finish;
+use super::links::Counted;
 use super::work::Work;
 use crate::ended_attempts::{Attempt, SUCCESS};
 use crate::endings::Ending;
@@ -71,10 +72,18 @@ impl Turns {
             return Ok(Ended::Left);
         };
         let found = self.queue(py, queue_id, &mut work.has_read)?;
-        let mut queue = found.borrow_mut();
-        if queue.revision != work.limits.revision {
+        if found.borrow().revision != work.limits.revision {
             return Ok(Ended::Left); // the settings of a queue are those of its head
         }
+        let links = match &ending.links {
+            None => None,
+            Some(given) => {
+                let lease = out.get_item(lease_id)?;
+                let Some(links) = self.read_links(py, &lease, given.bind(py), moves)? else { return Ok(Ended::Left) };
+                Some(links)
+            }
+        };
+        let mut queue = found.borrow_mut();
         let cost = i64::from(charged);
         let Some(lease) = out.borrow_mut().remove(lease_id) else { return Ok(Ended::Late) };
         let lease = lease.bind(py);
@@ -101,6 +110,15 @@ impl Turns {
                 }
             }
         }
+        let counted = match links {
+            None => None,
+            Some(links) => {
+                drop(queue);
+                let counted = self.admit(py, work, links, queue_id, now, moves)?;
+                queue = found.borrow_mut();
+                Some(counted)
+            }
+        };
         queue.out -= 1;
         queue.reserved -= cost;
         queue.queued -= 1; // copies `PendingTable.remove`
@@ -110,7 +128,7 @@ impl Turns {
         queue.last_cost = cost;
         self.parts.charged.bind(py).borrow_mut().count(charged, queue_id);
         if ending.has_details {
-            self.remember(py, work, lease, queue_id, ending)?;
+            self.remember(py, work, lease, queue_id, ending, counted)?;
         }
         let state = queue.state;
         let totals = &mut work.totals;
@@ -133,13 +151,9 @@ impl Turns {
             Self::snooze(work, &mut queue, moves)?;
         } else {
             drop(queue);
-            let counters = self.parts.counters.bind(py);
-            counters.setattr(intern!(py, "ring_back"), work.ring_back)?;
-            moves.call_method1(intern!(py, "move"), (&found, after, now))?;
-            work.ring_back = counters.getattr(intern!(py, "ring_back"))?.extract()?;
-            work.terms.queued = counters.getattr(intern!(py, "queued"))?.extract()?;
-            work.limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
-            work.next_wake = work.next_wake.min(moves.getattr(intern!(py, "next_wake"))?.extract()?);
+            self.in_python(py, work, moves, || {
+                moves.call_method1(intern!(py, "move"), (&found, after, now)).map(drop)
+            })?;
         }
         Ok(Ended::Now)
     }
@@ -152,10 +166,11 @@ impl Turns {
         lease: &Bound<'_, PyAny>,
         queue: u32,
         ending: &Ending,
+        counted: Option<Counted>,
     ) -> PyResult<()> {
         let links = self.parts.links.bind(py);
-        let (mut found, mut new, mut own) = (0, 0, 0);
-        if !links.is_empty() {
+        let Counted { links: mut found, mut new, mut own } = counted.unwrap_or_default();
+        if counted.is_none() && !links.is_empty() {
             let lease_id = lease.getattr(intern!(py, "id"))?;
             if let Some(of_page) = links.get_item(&lease_id)? {
                 (found, new, own) = of_page.extract()?;

@@ -18,6 +18,8 @@ pub struct Work {
     pub totals: Totals,
     /// Whether records of queues were read that were not in memory.
     pub has_read: bool,
+    /// Whether LMDB has as many changed pages in memory as may be.
+    pub is_full: bool,
     /// The calls that need nothing else; None: Python answers all.
     pub calls: Option<Calls>,
     pub terms: Terms,
@@ -33,6 +35,7 @@ impl Work {
             calls_made: Vec::new(),
             totals: Totals::default(),
             has_read: false,
+            is_full: false,
             calls: None,
             terms: Terms::default(),
         }
@@ -57,6 +60,9 @@ pub struct Totals {
     pub queued: i64,
     pub spent: i64,
     pub bytes: i64,
+    /// Links that were new, and those that were known.
+    pub found: i64,
+    pub duplicates: i64,
     /// Answers by class.
     pub answers: [i64; 5],
     /// The earliest deadline of the leases.
@@ -72,13 +78,15 @@ impl Default for Totals {
             queued: 0,
             spent: 0,
             bytes: 0,
+            found: 0,
+            duplicates: 0,
             answers: [0; 5],
             first_expiry: f64::INFINITY,
         }
     }
 }
 
-pub type Settled = ([i64; 6], [i64; 5], f64, f64, i64, i64, Vec<(i64, f64)>, Option<(f64, usize)>);
+pub type Settled = ([i64; 8], [i64; 5], f64, f64, i64, i64, Vec<(i64, f64)>, Option<(f64, usize)>);
 
 /// How a call went: it is Python's, or was answered, or that and something is due at its end.
 pub const NOT_ANSWERED: u8 = 0;

@@ -1,0 +1,207 @@
+//! The links of a page, which are admitted before its lease ends.
+//!
+//! `engine/finish.py` (Finisher.finish) and `engine/admission/plain_batches.py` (PlainBatches.admit) are the definition.
+
+use pyo3::exceptions::PyException;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use super::Turns;
+use super::work::Work;
+use crate::batch::{Page, PlainBatch};
+use crate::live_queue::{LiveQueue, State};
+use crate::reader::BatchReader;
+use crate::records::Rank;
+
+/// The characters of hops, and of the last URL that has arrived in a queue, that are kept (`storage/uri_values.py`).
+const MAX_HOPS: usize = 1024;
+const LONGEST_SHOWN: usize = 1024;
+
+/// What admission needs beside the tables of turns: `LinkAdmission` of `engine/plain_turns.py`.
+#[derive(FromPyObject)]
+struct Admission {
+    reader: Py<BatchReader>,
+    /// The function of `BatchReader.read`.
+    authority: Py<PyAny>,
+    /// Returns what all links have in common, the fields of `Kind`; None if Python has to admit them.
+    kind: Py<PyAny>,
+    env: Py<PyAny>,
+    /// The ids of queues in memory by key, and the function that returns the record of any other.
+    ids: Py<PyDict>,
+    find_or_create: Py<PyAny>,
+}
+
+/// The rank of links, what turns an ordinal into an arrival, and how many URIs of a queue may be out.
+type Kind = (Rank, u64, i64);
+
+/// Links that were read, and the page that has them.
+pub struct Links {
+    admission: Admission,
+    batch: PlainBatch,
+    page: Page,
+    kind: Kind,
+}
+
+/// How many links a page has, how many of them were new, and how many of these are on the page's own queue.
+#[derive(Clone, Copy, Default)]
+pub struct Counted {
+    pub links: i64,
+    pub new: i64,
+    pub own: i64,
+}
+
+impl Turns {
+    /// Read the links of a page; None if they need Python, or the page does. Nothing has changed then.
+    pub(super) fn read_links(
+        &self,
+        py: Python<'_>,
+        lease: &Bound<'_, PyAny>,
+        given: &Bound<'_, PyList>,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<Links>> {
+        let admission = moves.getattr(intern!(py, "admission"))?.extract::<Option<Admission>>()?;
+        let Some(admission) = admission else { return Ok(None) };
+        let Some(kind) = admission.kind.bind(py).call0()?.extract::<Option<Kind>>()? else { return Ok(None) };
+        let uri = lease.getattr(intern!(py, "uri"))?;
+        if !uri.getattr(intern!(py, "source"))?.is_none() {
+            return Ok(None); // they inherit its label
+        }
+        let read = admission.reader.bind(py).borrow_mut().read_all_plain(py, given, admission.authority.bind(py));
+        let batch = match read {
+            Ok(Some(batch)) => batch,
+            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+            _ => return Ok(None), // Python raises the error of a policy again
+        };
+        let hops = uri.getattr(intern!(py, "hops"))?.extract::<String>()? + "L"; // copies `link_hops`
+        let start = hops.char_indices().rev().nth(MAX_HOPS - 1).map_or(0, |(start, _)| start);
+        let page = (uri.getattr(intern!(py, "url"))?.extract()?, hops[start..].to_owned());
+        Ok(Some(Links { admission, batch, page, kind }))
+    }
+
+    /// Admit links that are new: copies `PlainBatches.admit`. `queue` is the id of the page's queue.
+    pub(super) fn admit(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        links: Links,
+        queue: u32,
+        now: f64,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<Counted> {
+        let Links { admission, mut batch, page, kind: (rank, flip, concurrency) } = links;
+        let env = admission.env.bind(py);
+        batch.record(py, &env.getattr(intern!(py, "seen"))?.getattr(intern!(py, "put"))?)?;
+        admission.reader.bind(py).borrow_mut().remember(&batch);
+        let (links, new) = (batch.each.len() as i64, batch.entries.len() as i64);
+        work.totals.found += new;
+        work.totals.duplicates += links - new;
+        let mut counted = Counted { links, new, own: 0 };
+        if new == 0 {
+            return Ok(counted);
+        }
+        let rows = batch.rows(py)?;
+        let mut queues = Vec::with_capacity(rows.len());
+        let mut ids = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let found = self.queue_of(py, &admission, row.key.bind(py))?;
+            let id = found.borrow().id as u32;
+            queues.push(found);
+            ids.push(id);
+        }
+        let counters = self.parts.counters.bind(py);
+        let ordinal: u64 = counters.getattr(intern!(py, "ordinal"))?.extract()?;
+        counters.setattr(intern!(py, "ordinal"), ordinal + new as u64)?;
+        let (records, _) = batch.records(py, ids.clone(), rank, ordinal, flip, Some(page), false)?;
+        self.insert(py, env, &records)?;
+        work.is_full |= env.getattr(intern!(py, "due"))?.is_truthy()?;
+        for ((found, id), row) in queues.iter().zip(ids).zip(rows) {
+            if id == queue {
+                counted.own = row.count;
+            }
+            self.arrived(py, work, found, concurrency, (row.count, row.short.bind(py)), now, moves)?;
+        }
+        Ok(counted)
+    }
+
+    /// Return the record of a queue, to be changed: copies `QueueCache.find_or_create`.
+    fn queue_of<'py>(
+        &self,
+        py: Python<'py>,
+        admission: &Admission,
+        key: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, LiveQueue>> {
+        if let Some(id) = admission.ids.bind(py).get_item(key)?
+            && let id = id.extract::<u32>()?
+            && let Some(found) = self.parts.cache.borrow(py).find(py, id)
+        {
+            self.parts.dirty.borrow_mut(py).insert(id);
+            return Ok(found);
+        }
+        Ok(admission.find_or_create.bind(py).call1((key,))?.cast_into::<LiveQueue>()?)
+    }
+
+    /// Add pending records that were never there before, in the order of their keys: copies `PendingTable.insert`.
+    fn insert(&self, py: Python<'_>, env: &Bound<'_, PyAny>, records: &Bound<'_, PyList>) -> PyResult<()> {
+        let mut ahead = self.parts.ahead.borrow_mut(py);
+        let mut size = 0;
+        for record in records.iter() {
+            let (key, value) = record.extract::<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)>()?;
+            ahead.put(py, key.as_bytes());
+            size += value.as_bytes().len();
+        }
+        drop(ahead);
+        env.getattr(intern!(py, "pending"))?.call_method1(intern!(py, "putmulti"), (records,))?;
+        env.call_method1(intern!(py, "wrote"), (size, records.len()))?;
+        Ok(())
+    }
+
+    /// Count URIs that were placed on a queue: copies `Turns.arrived`, which does the rest if they may change its state.
+    #[allow(clippy::too_many_arguments)]
+    fn arrived(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        found: &Bound<'_, LiveQueue>,
+        concurrency: i64,
+        (count, short): (i64, &Bound<'_, PyString>),
+        now: f64,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let mut queue = found.borrow_mut();
+        let stays = match queue.state {
+            State::Exhausted => false,
+            State::InProcess => queue.out > 0 && queue.out - queue.landed >= concurrency, // not `may_lease`
+            _ => true,
+        };
+        if !stays || queue.revision != work.limits.revision || short.len()? > LONGEST_SHOWN {
+            drop(queue);
+            return self.in_python(py, work, moves, || {
+                moves.call_method1(intern!(py, "arrived"), (found, count, short, now)).map(drop)
+            });
+        }
+        queue.last_enqueued = short.clone().unbind();
+        queue.queued += count;
+        queue.enqueued += count;
+        work.totals.queued += if queue.state.is_queued() { count } else { 0 };
+        Ok(())
+    }
+
+    /// Let Python change the places of queues, with the totals that it needs for that.
+    pub(super) fn in_python(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        moves: &Bound<'_, PyAny>,
+        change: impl FnOnce() -> PyResult<()>,
+    ) -> PyResult<()> {
+        let counters = self.parts.counters.bind(py);
+        counters.setattr(intern!(py, "ring_back"), work.ring_back)?;
+        change()?;
+        work.ring_back = counters.getattr(intern!(py, "ring_back"))?.extract()?;
+        work.terms.queued = counters.getattr(intern!(py, "queued"))?.extract()?;
+        work.limits.best_waiting = moves.getattr(intern!(py, "best_waiting"))?.extract()?;
+        work.next_wake = work.next_wake.min(moves.getattr(intern!(py, "next_wake"))?.extract()?);
+        Ok(())
+    }
+}
