@@ -172,6 +172,7 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
     kernel.turns.groups.follow_clock(now)
     kernel.counters.busy_until = min(kernel.counters.busy_until, now + bandwidth.LONGEST)
     kernel.counters.ranked_at = min(kernel.counters.ranked_at, now)
+    kernel.tables.rotation.write_snoozed()
     cursor = kernel.tables.env.txn.cursor(kernel.tables.env.db[keys.SNOOZED])
     if not cursor.set_range(keys.timed.pack(latest, 0)):
         return

@@ -66,6 +66,7 @@ class PlainTurns:
             "taken": pending.taken,
             "out": tables.leases.out,
             "ring": tables.rotation.ring,
+            "snoozed": tables.rotation.snoozed,
             "charged": tables.busiest.charged,
             "counters": tables.counters,
             "attempts": tables.history.attempts,
@@ -162,7 +163,7 @@ class PlainTurns:
         It stops before a turn that needs more. O(1) for each.
         """
         self.begin()
-        used_up: bool = self.kernel.hand_out(leased, count - len(leased), deadline, now, self)
+        used_up: bool = self.kernel.hand_out(leased, count - len(leased), deadline, now)
         self.settle()
         return used_up
 

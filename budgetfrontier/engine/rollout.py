@@ -100,6 +100,7 @@ class Rollout:
     def _reopen(self, limit: int, now: float) -> int:
         """Let the next SNOOZED queues wait no longer for crawl windows, which their turn asks about; count them."""
         counters, found = self._counters, list[bytes]()
+        self._tables.rotation.write_snoozed()
         cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.SNOOZED])
         if cursor.set_range(counters.reopened_upto):
             found = [key for key, _ in islice(cursor.iternext(), limit + 1)]

@@ -18,6 +18,7 @@ from budgetfrontier.engine.group_table import AT_ONCE, GroupTable
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.ring import Ring
+from budgetfrontier.engine.snoozed_rows import SnoozedRows
 from budgetfrontier.rules import queued_totals, wake_times
 from budgetfrontier.rules.queue_states import (
     IN_PROCESS,
@@ -50,6 +51,7 @@ class Rotation:
         self._queues = queues
         self._groups = groups
         self.ring: Ring
+        self.snoozed: SnoozedRows = SnoozedRows() if kernel is None else kernel.SnoozedRows()
         self.next_wake = NEVER
         """A lower bound of the wake times of the snoozed, and of groups that others wait for."""
         self.waiting: SortedDict[int, int] = SortedDict()
@@ -100,8 +102,8 @@ class Rotation:
 
     def first_wake(self) -> float:
         """Return the earliest wake time of the snoozed and of groups, NEVER if there are none."""
-        cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
-        first = float(keys.timed.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
+        row = self.snoozed.first(self._env.snoozed)
+        first = NEVER if row is None else float(keys.timed.unpack(row)[0])
         return min(first, self._groups.first_wake()) if self._counters.groups else first
 
     def move(
@@ -129,7 +131,7 @@ class Rotation:
             counters.in_process += 1
         elif state is SNOOZED:
             counters.snoozed += 1
-            self._env.txn.put(keys.timed.pack(queue.wake_time, queue.id), b"", db=self._env.db[keys.SNOOZED])
+            self.snoozed.put(self._env.snoozed, keys.timed.pack(queue.wake_time, queue.id))
             if queue.wake_time < self.next_wake:
                 self.next_wake = queue.wake_time
         elif state is INACTIVE:
@@ -187,7 +189,7 @@ class Rotation:
             if queue.parked:
                 self._groups.unpark(queue)
             else:
-                self._env.txn.delete(keys.timed.pack(queue.wake_time, queue.id), db=self._env.db[keys.SNOOZED])
+                self.snoozed.delete(self._env.snoozed, keys.timed.pack(queue.wake_time, queue.id))
         elif state is INACTIVE:
             self._leave_fifo(queue)
         elif state is INELIGIBLE:
@@ -245,8 +247,8 @@ class Rotation:
     def set_wake(self, queue: QueueRecord, wake_time: float) -> None:
         """Change a wake time; the row of a SNOOZED queue goes with it, unless that waits for its group."""
         if queue.state is SNOOZED and not queue.parked:
-            self._env.txn.delete(keys.timed.pack(queue.wake_time, queue.id), db=self._env.db[keys.SNOOZED])
-            self._env.txn.put(keys.timed.pack(wake_time, queue.id), b"", db=self._env.db[keys.SNOOZED])
+            self.snoozed.delete(self._env.snoozed, keys.timed.pack(queue.wake_time, queue.id))
+            self.snoozed.put(self._env.snoozed, keys.timed.pack(wake_time, queue.id))
             if wake_time < self.next_wake:
                 self.next_wake = wake_time
         queue.wake_time = wake_time
@@ -267,9 +269,14 @@ class Rotation:
         if queue.wake_time > latest:
             queue.wake_time = wake_times.clipped_wake_time(queue, latest)
         wake_time, queue.state = queue.wake_time, SNOOZED
-        self._env.snoozed.put(keys.timed.pack(wake_time, queue.id), b"")
+        self.snoozed.put(self._env.snoozed, keys.timed.pack(wake_time, queue.id))
         if wake_time < self.next_wake:
             self.next_wake = wake_time
+
+    def write_snoozed(self) -> None:
+        """Bring the table `snoozed` up to date, before a commit and before anything else reads it."""
+        if self.snoozed:
+            self.snoozed.flush(self._env.snoozed)
 
     def front_inactive(self) -> QueueRecord:
         """Return the front INACTIVE queue of the best precedence; there must be one."""
@@ -286,23 +293,20 @@ class Rotation:
         if now < self.next_wake:
             return False
         counters, join, get, unpack = self._counters, self.ring.append, self._queues.get, keys.timed.unpack
-        cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
-        found, moved = cursor.set_range(keys.FIRST), 0
-        while found and moved < limit:
-            wake_time, queue_id = unpack(cursor.key())
+        cursor, moved = self._env.snoozed, 0
+        while moved < limit and (row := self.snoozed.first(cursor)) is not None:
+            wake_time, queue_id = unpack(row)
             if wake_time > now:
                 break
             queue = get(queue_id)
             if queue.state is SNOOZED and not queue.out and queue.wake_time == wake_time:
-                cursor.delete()  # it is at the next row then
-                found = cursor.key() != b""
+                self.snoozed.delete(cursor, row)
                 counters.snoozed -= 1
                 counters.ring_back = queue.position = counters.ring_back + 1
                 queue.state = READY
                 join(queue_id)
             else:
                 self.move(queue, state_of(queue))
-                found = cursor.set_range(keys.FIRST)
             moved += 1
         self.next_wake = self.first_wake()
         return moved == limit

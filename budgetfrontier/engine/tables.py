@@ -214,6 +214,7 @@ class Tables:
         self.links.flush()
         self.tallies.flush()
         self.history.flush()
+        self.rotation.write_snoozed()
         self.rotation.ring.settle()
         self.leases.flush()
         self._count()

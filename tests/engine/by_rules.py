@@ -176,6 +176,7 @@ def snooze(rotation: Rotation, queue: QueueRecord, latest: float) -> None:
 
 def wake_due(rotation: Rotation, now: float, limit: int, state_of: Callable[[QueueRecord], QueueState]) -> bool:
     """`Rotation.wake_due`."""
+    rotation.write_snoozed()
     rows = rotation._env.view().items(keys.SNOOZED)
     due = [keys.timed.unpack(key) for key, _ in rows if keys.timed.unpack(key)[0] <= now][:limit]
     for _, queue_id in due:

@@ -9,6 +9,7 @@ mod batch;
 mod calls;
 mod canonical;
 mod charged_attempts;
+mod deletions;
 mod ended_attempts;
 mod endings;
 mod hashing;
@@ -21,6 +22,7 @@ mod read_ahead;
 mod reader;
 mod records;
 mod ring;
+mod snoozed_rows;
 mod taken_keys;
 mod turns;
 
@@ -38,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue_records::QueueIds>()?;
     module.add_class::<read_ahead::ReadAhead>()?;
     module.add_class::<ring::Ring>()?;
+    module.add_class::<snoozed_rows::SnoozedRows>()?;
     module.add_class::<taken_keys::TakenKeys>()?;
     module.add_class::<turns::Turns>()?;
     module.add_class::<reader::BatchReader>()?;

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::deletions::Deletions;
 use crate::hashing::ByHash;
 
 /// The bytes of a key, and one for their number: `storage/keys.py`, `pending`. A URI with a precedence has the most.
@@ -138,19 +139,17 @@ impl TakenKeys {
         cursor: &Bound<'py, PyAny>,
         keeps: bool,
     ) -> PyResult<Vec<Record<'py>>> {
-        let at = cursor.getattr(intern!(py, "key"))?;
-        let seek = cursor.getattr(intern!(py, "set_key"))?;
-        let delete = cursor.getattr(intern!(py, "delete"))?;
+        let at = Deletions::at(cursor)?;
         let mut left = Vec::new();
         self.removed.sort_unstable();
         for key in &self.removed {
             let (bytes, length) = key.bytes();
             let key = &bytes[..length];
-            if at.call0()?.cast::<PyBytes>()?.as_bytes() == key || seek.call1((PyBytes::new(py, key),))?.is_truthy()? {
+            if at.find(key)? {
                 if keeps {
                     left.push((PyBytes::new(py, key), cursor.call_method0(intern!(py, "value"))?));
                 }
-                delete.call0()?;
+                at.delete()?;
             }
         }
         for key in self.removed.drain(..) {

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyDict, PyList};
 
 use self::ends::Ended;
 use self::limits::Limits;
@@ -29,6 +29,7 @@ use crate::live_queue::{LiveQueue, State};
 use crate::queue_records::{QueueIds, QueueRecords};
 use crate::read_ahead::ReadAhead;
 use crate::ring::Ring;
+use crate::snoozed_rows::{self, SnoozedRows};
 use crate::taken_keys::TakenKeys;
 
 /// The leases and links of one operation at the most: `finish_many.BATCH`.
@@ -52,6 +53,7 @@ struct Parts {
     taken: Py<TakenKeys>,
     out: Py<LeasesOut>,
     ring: Py<Ring>,
+    snoozed: Py<SnoozedRows>,
     charged: Py<ChargedAttempts>,
     counters: Py<PyAny>,
     attempts: Py<EndedAttempts>,
@@ -148,7 +150,6 @@ impl Turns {
 
     /// Hand out up to `count` URIs into a list, each queue in its turn, as long as a turn needs nothing else; return
     /// whether the ring is used up.
-    #[allow(clippy::too_many_arguments)]
     fn hand_out(
         &self,
         py: Python<'_>,
@@ -156,10 +157,9 @@ impl Turns {
         count: usize,
         deadline: f64,
         now: f64,
-        moves: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let mut lock = self.lock()?;
-        self.turns(py, begun(&mut lock)?, leased, count, deadline, now, moves)
+        self.turns(py, begun(&mut lock)?, leased, count, deadline, now)
     }
 
     /// Move up to `limit` snoozed queues that are due to the ring's back; return whether these were all, and how many.
@@ -193,7 +193,7 @@ impl Turns {
                 return Ok(NOT_ANSWERED);
             }
         }
-        if self.turns(py, work, leased, count, deadline, now, moves)? {
+        if self.turns(py, work, leased, count, deadline, now)? {
             let inactive = self.parts.counters.bind(py).getattr(intern!(py, "inactive"))?;
             if leased.is_empty() || inactive.is_truthy()? {
                 return Ok(NOT_ANSWERED);
@@ -331,14 +331,12 @@ impl Turns {
     }
 
     /// Let a queue be SNOOZED that is in no place: its row is all of `Rotation.move` that is left.
-    fn snooze(work: &mut Work, queue: &mut LiveQueue, moves: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (py, wake_time) = (moves.py(), queue.wake_time.value());
-        let row = PyBytes::new(py, &timed(wake_time, queue.id as u32));
-        moves.getattr(intern!(py, "snoozed"))?.call_method1(intern!(py, "put"), (row, PyBytes::new(py, b"")))?;
+    fn snooze(&self, py: Python<'_>, work: &mut Work, queue: &mut LiveQueue) {
+        let wake_time = queue.wake_time.value();
+        self.parts.snoozed.bind(py).borrow_mut().add(snoozed_rows::row(wake_time, queue.id as u32));
         queue.state = State::Snoozed;
         work.totals.snoozed += 1;
         work.next_wake = work.next_wake.min(wake_time);
-        Ok(())
     }
 
     /// Return the record of a queue, to be changed.
@@ -349,12 +347,4 @@ impl Turns {
         *has_read = true;
         Ok(self.parts.get.bind(py).call1((queue_id,))?.cast_into()?)
     }
-}
-
-/// The key of a queue in the table `snoozed`: `storage/keys.py`, `timed`.
-fn timed(wake_time: f64, queue_id: u32) -> [u8; 12] {
-    let mut row = [0; 12];
-    row[..8].copy_from_slice(&wake_time.to_be_bytes());
-    row[8..].copy_from_slice(&queue_id.to_be_bytes());
-    row
 }

@@ -148,7 +148,7 @@ impl Turns {
             self.parts.ring.bind(py).borrow_mut().push_back(queue_id);
         } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
             totals.in_process -= 1; // copies `Rotation.snooze`
-            Self::snooze(work, &mut queue, moves)?;
+            self.snooze(py, work, &mut queue);
         } else {
             drop(queue);
             self.in_python(py, work, moves, || {

@@ -2,7 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyList, PyString};
+use pyo3::types::{PyFloat, PyList, PyString};
 
 use super::limits::{is_over_total, may_lease};
 use super::work::Work;
@@ -12,6 +12,7 @@ use crate::live_queue::{LiveQueue, Seconds, State};
 use crate::overrides::QueueSettings;
 use crate::read_ahead::Record;
 use crate::records;
+use crate::snoozed_rows::{self, First};
 use crate::taken_keys::PendingKey;
 
 /// The length of the key of a URI without a precedence of its own: `storage/keys.py`, `pending`.
@@ -19,12 +20,9 @@ const KEY: usize = 21;
 /// The parts of a key with directive and priority, and with the cost.
 const KIND: std::ops::Range<usize> = 4..9;
 const COST: std::ops::Range<usize> = 9..13;
-/// `storage/keys.py`: not greater than any key but the first.
-const FIRST: &[u8] = b"\0\0";
 
 impl Turns {
     /// Hand out up to `count` URIs into a list; return whether the ring is used up.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn turns(
         &self,
         py: Python<'_>,
@@ -33,7 +31,6 @@ impl Turns {
         count: usize,
         deadline: f64,
         now: f64,
-        moves: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let (parts, paced, first_id) = (&self.parts, work.limits.paced, work.next_id);
         let effective = work.limits.effective.clone_ref(py);
@@ -84,7 +81,7 @@ impl Turns {
             queue.last_lease_time = now as i64;
             work.next_id += 1;
             if paced && rest_after_lease(&mut queue, &settings, now) {
-                Self::snooze(work, &mut queue, moves)?;
+                self.snooze(py, work, &mut queue);
             } else if settings.concurrency > 1 && may_lease(&queue, &settings) {
                 ring.push_back(id); // copies `Rotation.move`
                 work.ring_back += 1;
@@ -115,11 +112,11 @@ impl Turns {
     ) -> PyResult<(bool, usize)> {
         let cursor = moves.getattr(intern!(py, "snoozed"))?;
         let mut ring = self.parts.ring.bind(py).borrow_mut();
-        let mut there = cursor.call_method1(intern!(py, "set_range"), (PyBytes::new(py, FIRST),))?.is_truthy()?;
+        let mut rows = self.parts.snoozed.bind(py).borrow_mut();
         let mut moved = 0;
-        while there {
-            let key = cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?;
-            let Some((wake_time, id)) = timed_of(key.as_bytes()) else { return Ok((false, moved)) };
+        while let Some(first) = rows.lowest(&cursor)? {
+            let First::Row(row) = first else { return Ok((false, moved)) };
+            let (wake_time, id) = snoozed_rows::read(row);
             work.next_wake = wake_time;
             if wake_time > now {
                 return Ok((true, moved));
@@ -133,8 +130,7 @@ impl Turns {
                 return Ok((false, moved));
             }
             self.parts.dirty.bind(py).borrow_mut().insert(id);
-            cursor.call_method0(intern!(py, "delete"))?; // it is at the next row then
-            there = !cursor.call_method0(intern!(py, "key"))?.cast_into::<PyBytes>()?.as_bytes().is_empty();
+            rows.remove(row);
             work.totals.snoozed -= 1;
             work.ring_back += 1;
             queue.position = work.ring_back;
@@ -195,9 +191,4 @@ fn rest_after_lease(queue: &mut LiveQueue, settings: &QueueSettings, now: f64) -
     queue.paced_until = Seconds::Float(now + interval);
     queue.wake_time = queue.paced_until;
     true
-}
-
-fn timed_of(row: &[u8]) -> Option<(f64, u32)> {
-    let (wake_time, queue_id) = row.split_first_chunk::<8>()?;
-    Some((f64::from_be_bytes(*wake_time), u32::from_be_bytes(queue_id.try_into().ok()?)))
 }
