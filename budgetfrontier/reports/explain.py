@@ -16,12 +16,13 @@ from budgetfrontier.core.units import say_duration
 from budgetfrontier.core.uris import robots_url
 from budgetfrontier.core.vocabulary import NO_ROBOTS
 from budgetfrontier.reports import near_queues
+from budgetfrontier.reports.crawl_reasons import explain_crawl
 from budgetfrontier.reports.explanation import Explanation, Outlook, RefusalOf, ScopeOf
 from budgetfrontier.reports.log_tables import REFUSED
 from budgetfrontier.reports.queue_reasons import QueueReasons
 from budgetfrontier.reports.url_past import UNLESS_ALLOWED, Past, PastOf, tell
 from budgetfrontier.rules.budgets import is_over_total
-from budgetfrontier.rules.verdict import GONE, are_leases_held
+from budgetfrontier.rules.verdict import GONE, Standing, are_leases_held
 from budgetfrontier.settings.overrides import Limits
 from budgetfrontier.storage.quota_use import QuotasInForce, QuotaUse
 
@@ -47,19 +48,21 @@ def explain(
     refusal: RefusalOf | None = None,
     anywhere: bool = False,
     entry_name: Callable[[int], object] = int,
+    crawl: Standing | None = None,
 ) -> Explanation:
     """Explain why `target`, a queue key or else a URL, is not being crawled.
 
     `job` is the folder for the suggested commands, which name audit entries by `entry_name`; `scope` returns the
     decision of the crawl's scope, `past` the log's records of a URL that is not pending, `refusal` the reason not to
-    fetch a URL. Cost: a pass over the queues with earlier turns, and up to 0.2 s for what 100,000 entries of the
-    audit tell of a queue; for a URL the cost of `Reader.find`, in all queues (`anywhere`) or in its host's.
+    fetch a URL. `crawl` is the standing of the crawl of which the frontier is a partition. Cost: a pass over the
+    queues with earlier turns, and up to 0.2 s for what 100,000 entries of the audit tell of a queue; for a URL the
+    cost of `Reader.find`, in all queues (`anywhere`) or in its host's.
     """
     if now is None:
         with reader.view() as view:
             now = view.now()
     queues = QueueReasons(reader, job, now, entry_name)
-    return _Explainer(reader, queues, now, scope, past, refusal, anywhere).explain(target)
+    return _Explainer(reader, queues, now, scope, past, refusal, anywhere, job, crawl).explain(target)
 
 
 class _Explainer:
@@ -72,6 +75,8 @@ class _Explainer:
         past: PastOf | None,
         refusal: RefusalOf | None,
         anywhere: bool,
+        job: str,
+        crawl: Standing | None,
     ) -> None:
         self._reader = reader
         self._queues = queues
@@ -80,6 +85,7 @@ class _Explainer:
         self._past = past
         self._refusal = refusal
         self._anywhere = anywhere
+        self._job, self._crawl = job, crawl
 
     def explain(self, target: str) -> Explanation:
         queue = self._reader.queue(target) or self._meant(target)
@@ -87,11 +93,15 @@ class _Explainer:
             explanation = Explanation(target, "queue", queue.queue)
             self._queues.explain_settings(explanation, queue)
             self._queues.explain_queue(explanation, queue)
-            self._queues.explain_crawl(explanation)
+            self._explain_crawl(explanation)
             return explanation
         explanation = Explanation(target, "url")
         self._explain_url(explanation)
         return explanation
+
+    def _explain_crawl(self, explanation: Explanation) -> None:
+        standing = self._reader.standing(self._now)
+        explain_crawl(explanation, standing, self._crawl or standing, job=self._job, command=self._queues.command)
 
     def _meant(self, target: str) -> QueueRecord | None:
         """Return the queue of a host that is written in another way than its key; of a URL, the URL is explained."""
@@ -148,7 +158,7 @@ class _Explainer:
             self._explain_budget_ahead(explanation, queue, pending)
         self._queues.explain_settings(explanation, queue, pending.uri)
         self._queues.explain_queue(explanation, queue)
-        self._queues.explain_crawl(explanation)
+        self._explain_crawl(explanation)
 
     def _explain_scope(self, explanation: Explanation, found: dict[str, Any]) -> None:
         """Add the decision of the scope, which a crawl also asks before the fetch of a pending URI."""

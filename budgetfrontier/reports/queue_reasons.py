@@ -1,4 +1,4 @@
-"""The reasons why a queue, or the crawl, hands nothing out: the second half of `explain`, after those of a URL."""
+"""The reasons why a queue hands nothing out: those of `explain` after the ones of a URL."""
 
 from __future__ import annotations
 
@@ -26,30 +26,13 @@ from budgetfrontier.rules import crawl_windows
 from budgetfrontier.rules.attempts import attempts_told, waits_for_retry
 from budgetfrontier.rules.backoff import UNAVAILABLE
 from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
-from budgetfrontier.rules.crawl_states import FINISH, is_paused_for_disk
 from budgetfrontier.rules.uri_outcomes import ERROR, attempts_after_answer
-from budgetfrontier.rules.verdict import (
-    GONE,
-    SILENT,
-    are_leases_held,
-    closed_sentence,
-    has_failed_policy,
-    is_hung,
-    is_unasked,
-    opener,
-    pause_sentence,
-    process_line,
-    raise_first,
-    rest_sentence,
-    verdict,
-    ways_on,
-)
+from budgetfrontier.rules.verdict import GONE, SILENT, are_leases_held
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.matching import queue_match
 from budgetfrontier.settings.overrides import Limits, QueueSettings
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.quota_use import QuotaUse
-from budgetfrontier.storage.start_command import AGAIN, start_command
 
 if TYPE_CHECKING:
     from budgetfrontier.storage.reader import Reader
@@ -57,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class QueueReasons:
-    """Adds the reasons of queues and of the crawl to explanations; `job` is its folder in suggested commands.
+    """Adds the reasons of queues to explanations; `job` is its folder in suggested commands.
 
     `entry_name` returns the name of an audit entry by its number.
     """
@@ -390,55 +373,3 @@ class QueueReasons:
             verdict=Outlook.BLOCKED,
             command=self.command("adjust", *raised_quota(use, quota)),
         )
-
-    # -- the crawl
-
-    def explain_crawl(self, explanation: Explanation) -> None:
-        """Add why the crawl hands nothing out, if it does not."""
-        standing = self._reader.standing(self._now)
-        summary = standing.totals
-        if summary.state is CrawlState.TERMINATED:
-            explanation.add("terminated", verdict(standing).text, verdict=Outlook.NEVER)
-            return
-        if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
-            # Starting a crawl that paused when it was finished also resumes it.
-            starts = summary.pause_reason == FINISH and not standing.process.alive
-            ways, command = "", None if starts else self.command("resume")
-            if has_failed_policy(standing) or is_paused_for_disk(summary.state, summary.pause_reason):
-                ways, command = ways_on(standing)
-            explanation.add(
-                "paused",
-                f"{pause_sentence(standing)} Nothing is handed out. {ways}".rstrip(),
-                verdict=Outlook.BLOCKED,
-                command=command,
-            )
-        elif summary.state is CrawlState.FINISHED:
-            runs = standing.process.alive or standing.process.server is not None
-            alone = " by itself" if runs else ", once it is started,"
-            explanation.add(
-                "finished", f"The crawl is FINISHED; it goes on{alone} when a URI arrives or a queue revives."
-            )
-        if standing.process.server is not None:
-            explanation.add("unused", f"No process has this frontier open: {opener(standing.process)}.")
-        elif not standing.process.alive:
-            stop = standing.process.last_stop
-            start = start_command(self._job, "" if stop is None else stop.program)
-            last = process_line(standing).removeprefix("none; ")
-            what = "start the crawl again with its configuration" if start else AGAIN
-            explanation.add(
-                "not-running",
-                f"Nothing runs this frontier at the moment ({last}): {what}.{raise_first(stop)}",
-                verdict=Outlook.BLOCKED,
-                command=start,
-            )
-        elif is_hung(standing):
-            found = verdict(standing)
-            explanation.add("hung", found.text, verdict=Outlook.BLOCKED, command=found.remedy)
-        elif is_unasked(standing):
-            explanation.add("not-asked", verdict(standing).text, verdict=Outlook.BLOCKED)
-        if standing.closed_until > standing.now:
-            explanation.add(
-                "crawl-closed", closed_sentence(standing), verdict=Outlook.LATER, when=standing.closed_until
-            )
-        elif standing.rests_until > standing.now:
-            explanation.add("crawl-rests", rest_sentence(standing), verdict=Outlook.LATER, when=standing.rests_until)

@@ -134,7 +134,7 @@ def verdict(standing: Standing) -> Verdict:
         stop = f"; {_stop(s, s.process.last_stop)}" if s.process.last_stop else ""
         return Verdict("command", "warn", f"No process crawls: {who(s.process)} has the frontier open{stop}.", s.start)
     if state in (CrawlState.PAUSED, CrawlState.PAUSING):
-        if _used_up_limit(s) is not None:
+        if is_used_up(s):
             return Verdict("limit", "warn", pause_sentence(s))
         slug, (ways, remedy) = ("paused" if state is CrawlState.PAUSED else "pausing"), ways_on(s)
         if is_paused_for_disk(state, s.totals.pause_reason):
@@ -455,9 +455,9 @@ def pause_sentence(s: Standing) -> str:
         clauses += [f"{counted(later, 'URI is', 'URIs are')} scheduled for later"] if (later := _later(s)) else []
         return f"The crawl is paused at its finish{f': {_listed(clauses)}' if clauses else ''}."
     out = s.totals.in_process
-    if (limit := _used_up_limit(s)) is not None:
+    if s.limit is not None and is_used_up(s):
         out_still = f"; {counted(out, 'URI is', 'URIs are')} still out" if out else ""
-        return f"{limit_sentence(limit)}{out_still}."
+        return f"{limit_sentence(s.limit)}{out_still}."
     leases = f"; {counted(out, 'lease is', 'leases are')} still out" if s.totals.state is CrawlState.PAUSING else ""
     if leases and s.first_lease is not None and s.now - s.first_lease > LONG_OUT:
         leases += f", the oldest for {_age(s, s.first_lease)}: {s.first_url}"
@@ -480,8 +480,9 @@ def limit_sentence(setting: str) -> str:
     return f"{setting} is used up, so that nothing is leased: raise it in the file of all workers, and restart them"
 
 
-def _used_up_limit(s: Standing) -> str | None:
-    return s.limit if s.totals.pause_reason == LIMIT else None
+def is_used_up(standing: Standing) -> bool:
+    """Return whether a crawl in partitions is paused, or pauses, because a total of all of them is used up."""
+    return standing.limit is not None and standing.totals.pause_reason == LIMIT
 
 
 # -- at work

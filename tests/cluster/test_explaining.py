@@ -11,6 +11,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Outcome, Settings
 from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
@@ -63,3 +64,20 @@ def test_a_url_with_a_queue_of_its_own_is_explained_by_the_partition_that_has_it
         assert where.format(number) in explained("dead")
         assert f"$ budgetfrontier dead-letters {URL} --replay {number}/" in explained("dead")
         assert "It was never scheduled: " in explained("none")
+
+
+def test_whether_crawlers_ask_is_said_of_the_whole_crawl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition whose leases were given back knows no end after its claim, while others were used since."""
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
+    with running(tmp_path, Settings.from_dict({"crawl": "test"}), [range(PARTITIONS)], PARTITIONS) as cluster:
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+        with ClusterFrontier("test", cluster.directory) as frontier:
+            frontier.schedule(f"https://{HOST}/")
+            operator = ClusterOperator(CrawlOwners(frontier, job=URL, patience=PATIENCE))
+            until(lambda: operator.head().totals.queued == 1)
+            found = operator.head()
+            found.standing.idle_since = found.standing.now - 163.0
+            monkeypatch.setattr(operator, "head", lambda: found)
+            explained = operator.explain(HOST)
+    assert found.verdict.text == "1 queue is inactive, but no crawler has asked 1 worker for a URI for 2m43s."
+    assert (explained.reasons[-1].code, explained.reasons[-1].text) == ("not-asked", found.verdict.text)

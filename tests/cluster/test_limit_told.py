@@ -21,6 +21,7 @@ from tests.support import until
 
 URL = "kafka://nowhere/test"
 TOLD = "cluster.max_uris is used up, so that nothing is leased: raise it in the file of all workers, and restart them"
+URLS = [f"https://h{number}.test/" for number in range(9)]
 SETTINGS = {
     "crawl": "test",
     "cluster": {"max_uris": 3},
@@ -42,7 +43,7 @@ def test_each_command_names_the_total_that_is_used_up(
 
         with ClusterFrontier("test", cluster.directory) as frontier:
             until(lambda: len(cluster.directory.read()) == 2)
-            frontier.schedule_many(f"https://h{number}.test/" for number in range(9))
+            frontier.schedule_many(URLS)
             out = _leased(frontier, 3)
             until(lambda: json.loads(cli("report", "--format", "json")[0])["pause_reason"] == "limit")
             assert f"{TOLD}; 3 URIs are still out." in cli("report")[0]
@@ -50,14 +51,19 @@ def test_each_command_names_the_total_that_is_used_up(
             assert not frontier.lease()
         until(lambda: f"{TOLD}.\n" in cli("report")[0])
         assert json.loads(cli("report", "--format", "json")[0])["state"] == "PAUSED"
-        commands: list[tuple[str, ...]] = [("partitions",), ("resume",), ("explain", "https://h1.test/")]
-        for command in commands:
-            assert TOLD in cli(*command)[1]
+        for told in ("partitions", "resume"):
+            assert TOLD in cli(told)[1]
+        left = next(url for url in URLS if url not in {lease.uri.url for lease in out})
+        for target in (left, left.split("/")[2]):
+            assert f"{TOLD}.\nWhen: once the reasons above no longer hold.\n" in cli("explain", target)[0]
+            explained = json.loads(cli("explain", target, "--format", "json")[0])
+            assert explained["verdict"] == "blocked", "for programs, and the API, too"
+            assert explained["reasons"][-1]["code"] == "limit"
         states = {row["state"] for row in json.loads(cli("partitions", "--format", "json")[0])}
         assert states == {"PAUSED"}, "as the report has it"
         assert cli("terminate", "--yes")[0] == "PAUSED -> TERMINATED\n"
         until(lambda: json.loads(cli("report", "--format", "json")[0])["state"] == "TERMINATED")
-        commands = [("partitions",), ("explain", "https://h1.test/"), ("report",)]
+        commands: list[tuple[str, ...]] = [("partitions",), ("explain", "https://h1.test/"), ("report",)]
         for command in commands:
             assert "used up" not in "".join(cli(*command)), "nothing that is raised helps any more"
         assert {row["state"] for row in json.loads(cli("partitions", "--format", "json")[0])} == {"TERMINATED"}

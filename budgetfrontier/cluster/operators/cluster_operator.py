@@ -352,7 +352,7 @@ class ClusterOperator:
         """Explain why a URL or a queue is not being crawled, as the owner of its partition does."""
         if log is not None:
             raise FrontierError("a crawl in partitions has the logs of its crawlers, if any")
-        return explaining.explain(self.owners, target)
+        return explaining.explain(self.owners, target, self.head().standing)
 
     # -- commands
 

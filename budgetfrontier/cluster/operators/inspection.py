@@ -33,6 +33,7 @@ from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.queue_sample import spread as spread_
 from budgetfrontier.reports.retired_list import RetiredList
 from budgetfrontier.reports.work_list import Raised, WorkList
+from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage import meta, quota_use, seed_list, url_search
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.label_totals import LabelTotals
@@ -162,13 +163,13 @@ def is_known(reads: FrontierReads, *, url: str) -> bool:
         return url_search.is_known(view, url)
 
 
-def explain(reads: FrontierReads, *, target: str, anywhere: bool = False) -> Explanation:
-    """Explain why a URL or a queue is not being crawled.
+def explain(reads: FrontierReads, *, target: str, crawl: Standing, anywhere: bool = False) -> Explanation:
+    """Explain why a URL or a queue of a crawl with some standing is not being crawled.
 
     A URL is looked for on the queue of its host, or `anywhere`.
     """
     name = _names(reads.reader).name
-    found = explain_(reads.reader, target, job=reads.job, anywhere=anywhere, entry_name=name)
+    found = explain_(reads.reader, target, job=reads.job, anywhere=anywhere, entry_name=name, crawl=crawl)
     for source in chain.from_iterable(setting["sources"] for setting in found.settings):
         if source.get("id"):
             source["id"] = name(source["id"])
@@ -314,7 +315,10 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
     )
 }  # fmt: skip
 """The looks by name: those whose answers are small anyway, and others."""
-_ARGUMENTS: Final = {"selection": converter(Selection)}
+_ARGUMENTS: Final[dict[str, Callable[[Any], Any]]] = {
+    "selection": converter(Selection),
+    "crawl": converter(Standing),
+}
 
 
 def look(reader: Reader, name: str, named: dict[str, Any]) -> Any:

@@ -250,8 +250,6 @@ def explain(args: argparse.Namespace, operator: CrawlOperator) -> None:
     if args.log and not args.log.is_file():
         raise FrontierError(f"{args.log}: there is no such log; without --log, the one of the job is searched")
     output.write_explanation(args, operator.explain(args.target, log=args.log, progress=_indexing))
-    if sentence := operator.used_up():
-        note(sentence)
 
 
 def _indexing(size: int) -> None:
