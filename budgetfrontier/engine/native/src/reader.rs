@@ -21,6 +21,9 @@ use crate::hashing::{ByHash, ByText, Fingerprint};
 /// The longest scheme and host that are kept.
 const LONGEST_AUTHORITY: usize = 512;
 
+/// The bytes of path and query that there is room for at once.
+const USUAL_PATH: usize = 64;
+
 /// Scheme and host as they are written in URLs: `Authority` of the Python engine. One allocation, and one for its text.
 pub struct Authority {
     /// As it is written, its canonical form, and its short form.
@@ -346,6 +349,7 @@ impl BatchReader {
         authority: &Bound<'_, PyAny>,
     ) -> PyResult<Option<PlainBatch>> {
         let mut batch = PlainBatch::with_capacity(given.len());
+        batch.text.reserve(given.len() * USUAL_PATH);
         for item in given.iter() {
             let found = self.read_one(py, &item, authority, false, &mut batch.text)?;
             let Some((fingerprint, uri)) = found else { return Ok(None) };

@@ -79,7 +79,9 @@ impl Turns {
             None => None,
             Some(given) => {
                 let lease = out.get_item(lease_id)?;
-                let Some(links) = self.read_links(py, &lease, given.bind(py), moves)? else { return Ok(Ended::Left) };
+                let Some(links) = self.read_links(py, work, &lease, given.bind(py), moves)? else {
+                    return Ok(Ended::Left);
+                };
                 Some(links)
             }
         };

@@ -2,6 +2,8 @@
 //!
 //! `engine/finish.py` (Finisher.finish) and `engine/admission/plain_batches.py` (PlainBatches.admit) are the definition.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -24,7 +26,7 @@ struct Admission {
     reader: Py<BatchReader>,
     /// The function of `BatchReader.read`.
     authority: Py<PyAny>,
-    /// Returns what all links have in common, the fields of `Kind`; None if Python has to admit them.
+    /// Returns the fields of `Kind`; None if Python has to admit links.
     kind: Py<PyAny>,
     env: Py<PyAny>,
     /// The ids of queues in memory by key, and the function that returns the record of any other.
@@ -35,12 +37,33 @@ struct Admission {
 /// The rank of links, what turns an ordinal into an arrival, and how many URIs of a queue may be out.
 type Kind = (Rank, u64, i64);
 
+/// What holds for all links from a `begin` to its `settle`.
+pub struct Terms {
+    admission: Admission,
+    kind: Kind,
+    /// `Cursor.put` of py-lmdb for the table `seen`, and `Cursor.putmulti` for `pending`.
+    see: Py<PyAny>,
+    insert: Py<PyAny>,
+}
+
+impl Terms {
+    /// Return them; None if Python has to admit links.
+    fn now(py: Python<'_>, moves: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Self>>> {
+        let admission = moves.getattr(intern!(py, "admission"))?.extract::<Option<Admission>>()?;
+        let Some(admission) = admission else { return Ok(None) };
+        let Some(kind) = admission.kind.bind(py).call0()?.extract()? else { return Ok(None) };
+        let env = admission.env.bind(py);
+        let see = env.getattr(intern!(py, "seen"))?.getattr(intern!(py, "put"))?.unbind();
+        let insert = env.getattr(intern!(py, "pending"))?.getattr(intern!(py, "putmulti"))?.unbind();
+        Ok(Some(Arc::new(Self { admission, kind, see, insert })))
+    }
+}
+
 /// Links that were read, and the page that has them.
 pub struct Links {
-    admission: Admission,
+    terms: Arc<Terms>,
     batch: PlainBatch,
     page: Page,
-    kind: Kind,
 }
 
 /// How many links a page has, how many of them were new, and how many of these are on the page's own queue.
@@ -56,13 +79,16 @@ impl Turns {
     pub(super) fn read_links(
         &self,
         py: Python<'_>,
+        work: &mut Work,
         lease: &Bound<'_, PyAny>,
         given: &Bound<'_, PyList>,
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Links>> {
-        let admission = moves.getattr(intern!(py, "admission"))?.extract::<Option<Admission>>()?;
-        let Some(admission) = admission else { return Ok(None) };
-        let Some(kind) = admission.kind.bind(py).call0()?.extract::<Option<Kind>>()? else { return Ok(None) };
+        if work.links.is_none() {
+            work.links = Some(Terms::now(py, moves)?);
+        }
+        let Some(Some(terms)) = work.links.clone() else { return Ok(None) };
+        let admission = &terms.admission;
         let uri = lease.getattr(intern!(py, "uri"))?;
         if !uri.getattr(intern!(py, "source"))?.is_none() {
             return Ok(None); // they inherit its label
@@ -76,7 +102,7 @@ impl Turns {
         let hops = uri.getattr(intern!(py, "hops"))?.extract::<String>()? + "L"; // copies `link_hops`
         let start = hops.char_indices().rev().nth(MAX_HOPS - 1).map_or(0, |(start, _)| start);
         let page = (uri.getattr(intern!(py, "url"))?.extract()?, hops[start..].to_owned());
-        Ok(Some(Links { admission, batch, page, kind }))
+        Ok(Some(Links { terms, batch, page }))
     }
 
     /// Admit links that are new: copies `PlainBatches.admit`. `queue` is the id of the page's queue.
@@ -89,9 +115,9 @@ impl Turns {
         now: f64,
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<Counted> {
-        let Links { admission, mut batch, page, kind: (rank, flip, concurrency) } = links;
-        let env = admission.env.bind(py);
-        batch.record(py, &env.getattr(intern!(py, "seen"))?.getattr(intern!(py, "put"))?)?;
+        let Links { terms, mut batch, page } = links;
+        let (admission, (rank, flip, concurrency)) = (&terms.admission, terms.kind);
+        batch.record(py, terms.see.bind(py))?;
         admission.reader.bind(py).borrow_mut().remember(&batch);
         let (links, new) = (batch.each.len() as i64, batch.entries.len() as i64);
         work.totals.found += new;
@@ -104,7 +130,7 @@ impl Turns {
         let mut queues = Vec::with_capacity(rows.len());
         let mut ids = Vec::with_capacity(rows.len());
         for row in &rows {
-            let found = self.queue_of(py, &admission, row.key.bind(py))?;
+            let found = self.queue_of(py, admission, row.key.bind(py))?;
             let id = found.borrow().id as u32;
             queues.push(found);
             ids.push(id);
@@ -113,7 +139,8 @@ impl Turns {
         let ordinal: u64 = counters.getattr(intern!(py, "ordinal"))?.extract()?;
         counters.setattr(intern!(py, "ordinal"), ordinal + new as u64)?;
         let (records, _) = batch.records(py, ids.clone(), rank, ordinal, flip, Some(page), false)?;
-        self.insert(py, env, &records)?;
+        self.insert(py, &terms, &records)?;
+        let env = admission.env.bind(py);
         work.is_full |= env.getattr(intern!(py, "due"))?.is_truthy()?;
         for ((found, id), row) in queues.iter().zip(ids).zip(rows) {
             if id == queue {
@@ -142,7 +169,7 @@ impl Turns {
     }
 
     /// Add pending records that were never there before, in the order of their keys: copies `PendingTable.insert`.
-    fn insert(&self, py: Python<'_>, env: &Bound<'_, PyAny>, records: &Bound<'_, PyList>) -> PyResult<()> {
+    fn insert(&self, py: Python<'_>, terms: &Terms, records: &Bound<'_, PyList>) -> PyResult<()> {
         let mut ahead = self.parts.ahead.borrow_mut(py);
         let mut size = 0;
         for record in records.iter() {
@@ -151,8 +178,8 @@ impl Turns {
             size += value.as_bytes().len();
         }
         drop(ahead);
-        env.getattr(intern!(py, "pending"))?.call_method1(intern!(py, "putmulti"), (records,))?;
-        env.call_method1(intern!(py, "wrote"), (size, records.len()))?;
+        terms.insert.bind(py).call1((records,))?;
+        terms.admission.env.bind(py).call_method1(intern!(py, "wrote"), (size, records.len()))?;
         Ok(())
     }
 

@@ -1,9 +1,12 @@
 //! What has changed in the totals since Python has brought them up to date, and what calls look at meanwhile.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use super::limits::Limits;
+use super::links;
 use crate::calls::Calls;
 
 /// What holds from a `begin` to its `settle`, and how the totals have changed since.
@@ -20,6 +23,8 @@ pub struct Work {
     pub has_read: bool,
     /// Whether LMDB has as many changed pages in memory as may be.
     pub is_full: bool,
+    /// What holds for links: None before the first page that has some, and in it where Python admits them.
+    pub links: Option<Option<Arc<links::Terms>>>,
     /// The calls that need nothing else; None: Python answers all.
     pub calls: Option<Calls>,
     pub terms: Terms,
@@ -36,6 +41,7 @@ impl Work {
             totals: Totals::default(),
             has_read: false,
             is_full: false,
+            links: None,
             calls: None,
             terms: Terms::default(),
         }
