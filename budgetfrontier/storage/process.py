@@ -23,6 +23,8 @@ def process(view: View, path: Path) -> Process:
     found = Process(alive=holder is not None, pid=holder, last_commit=last_commit)
     if holder is not None:
         found.last_call = _last_use(path)
+        if found.last_call is not None and last_commit is not None and last_commit <= view.now():
+            found.last_call = max(found.last_call, last_commit)
         found.suspended = bool(holder) and _is_suspended(holder)
     else:
         found.server = server_of(path)

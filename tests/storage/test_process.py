@@ -36,7 +36,21 @@ def test_a_process_that_runs_is_named_with_its_last_commit(tmp_path: Path) -> No
         os.utime(tmp_path / "frontier" / LOCK, (5.0, 5.0))
         found = process(tmp_path)
     assert (found.alive, found.pid, found.program, found.began) == (True, os.getpid(), "a test", START)
-    assert (found.last_commit, found.last_call, found.last_stop) == (START + 7, 5.0, None)
+    assert (found.last_commit, found.last_call, found.last_stop) == (START + 7, START + 7, None)
+
+
+@pytest.mark.parametrize(
+    ("touched", "now", "last"),
+    [(START - 9, START, START), (START + 5, START + 7, START + 5), (5.0, START - 60, 5.0)],
+)
+def test_the_last_use_is_the_later_of_the_last_touch_and_the_last_commit(
+    tmp_path: Path, touched: float, now: float, last: float
+) -> None:
+    """A commit under a clock that was set back since, which is ahead of this one, is none."""
+    path = tmp_path / "frontier"
+    with Frontier.open(path, clock=ManualClock(START)), Reader(path, now=lambda: now) as reader:
+        os.utime(path / LOCK, (touched, touched))
+        assert reader.process().last_call == last
 
 
 @contextmanager
