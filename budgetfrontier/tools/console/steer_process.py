@@ -95,6 +95,8 @@ def main(frontier: Path) -> None:
         if order.op == "discard" and "ids" in order.args:
             _say(discarded(operator, order))
             return
+        if order.op in ("replay", "drop") and order.args["ids"] is not None:
+            operator.check_letters(order.args["ids"])
         if order.dry_run:
             last = next((row.entry.id for row in operator.audit().rows), 0)
             effect = operator.dry_run(order.op, order.args)

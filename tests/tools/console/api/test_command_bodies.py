@@ -500,6 +500,8 @@ def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> N
         ("simulate", {"draws": 0}, 400, "draws"),
         ("simulate", {"draws": 101}, 400, "draws"),
         ("replay", {"ids": ["0/1"], "reason": "x"}, 400, "no id of a dead letter here"),
+        ("replay", {"ids": [99], "reason": "x"}, 409, "there is no dead letter 99; "),
+        ("drop", {"ids": [99], "reason": "x", "dry_run": True}, 409, "there is no dead letter 99; "),
         ("retire", {"queue": "nowhere.test", "reason": "x"}, 409, "there is no queue"),
         ("undo", {"id": 77, "reason": "x"}, 409, "77"),
         ("undo", {"id": "0/1", "reason": "x"}, 400, "entry of the audit"),
