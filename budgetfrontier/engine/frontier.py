@@ -319,8 +319,6 @@ class Frontier:
                 turns.lease(leases, count, ttl, now)
             if not leases or turns.cut_short:
                 guard.commit_after_lease(len(leases), count)
-            if self._known is not None:
-                self._known.leased(leases)
             commits, env, queues, dirty, waiting = guard.of_end
             commits.changes += len(leases)
             guard.owner = guard.thread

@@ -194,8 +194,6 @@ class Internals:
             leases = kernel.lease_queues(queues, per_queue, key, ttl, now, limit)
             if not leases or kernel.turns.cut_short:
                 guard.commit_after_lease(len(leases), queues)
-            if self._known is not None:
-                self._known.leased(leases)
             guard.owner = guard.thread
         except BaseException as e:
             guard.owner = BROKEN

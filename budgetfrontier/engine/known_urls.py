@@ -5,7 +5,7 @@ A crawler reports a fetch by URL, not by lease, and may do so late, twice, or fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
@@ -57,21 +57,22 @@ class KnownUrls:
         self._turns = turns
         self._admitter = admitter
         self._finisher = finisher
-        self._leases: dict[bytes, Lease] = {lease.key: lease for lease in tables.leases.out.values()}
-        """By the key of its pending record: each lease; some may have ended."""
-
-    def leased(self, leases: Sequence[Lease]) -> None:
-        """Note leases that are handed out."""
-        known = self._leases
-        for lease in leases:
-            known[lease.key] = lease
-        out = self._tables.leases.out
-        if len(known) > 2 * len(out) + 10_000:
-            self._leases = {lease.key: lease for lease in out.values()}
+        self._leases: dict[bytes, int] = {}
+        """By the key of its pending record: the id of each lease before `_next_id`; some may have ended."""
+        self._next_id = 0
 
     def _lease_of(self, place: bytes) -> Lease | None:
-        lease = self._leases.get(place)
-        return None if lease is None else self._tables.leases.out.get(lease.id)
+        """Return the lease of the record at a place. O(leases made since the last call), or O(leases out) if less."""
+        leases, out, known = self._tables.leases, self._tables.leases.out, self._leases
+        if leases.next_id - self._next_id > len(out) or len(known) > 2 * len(out) + 10_000:
+            self._leases = known = {lease.key: lease.id for lease in out.values()}
+        else:
+            for lease_id in range(self._next_id, leases.next_id):
+                if (lease := out.get(lease_id)) is not None:
+                    known[lease.key] = lease_id
+        self._next_id = leases.next_id
+        found = known.get(place)
+        return None if found is None else out.get(found)
 
     def _row(self, fingerprint: bytes) -> tuple[UrlRow | None, Lease | None]:
         """Return the row of a URL as it is now, and its lease."""
@@ -189,7 +190,6 @@ class KnownUrls:
         revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost, precedence=precedence)
         if lease is not None:
             self._finisher.finish(lease, Finish(lease, discovered=(revisit,)), now)
-            del self._leases[lease.key]
             known = Known.FINISHED
         elif row is not None and row.place and row.due == int(again) and name == uri.queue:
             return Known.UNCHANGED
@@ -255,10 +255,9 @@ class KnownUrls:
                 self._finisher.finish(lease, None, now)
         finally:
             for lease, fingerprint, row in ended.values():
-                if lease.id not in out:
-                    del self._leases[lease.key]
-                    if lease.key in self._tables.pending.taken:  # otherwise its record has left, and its row says so
-                        self._urls.complete(fingerprint, row)
+                is_leaving = lease.key in self._tables.pending.taken  # else its record has left, and its row says so
+                if lease.id not in out and is_leaving:
+                    self._urls.complete(fingerprint, row)
             ended.clear()
 
     def _completed(self, fingerprint: bytes, uri: CrawlUri, now: float) -> Known:

@@ -149,8 +149,8 @@ class Tables:
 
     def _find_plain(self) -> None:
         in_force = self.in_force
-        self.leases_plainly = self.urls is None and not self.guarded
-        self.ends_plainly = self.urls is None and not self.observed and in_force.standard_politeness
+        self.leases_plainly = not self.guarded
+        self.ends_plainly = not self.observed and in_force.standard_politeness
 
     def attend(self) -> None:
         """Find out whether each call of `lease` has to look at more than what is due."""
@@ -177,7 +177,6 @@ class Tables:
         canonical = policy_factory.canonicalization(self.in_force.frontier)
         self.urls = UrlTable(self.env, self.counters, self.queues, canonical, now)
         self.pending.urls = self.future.urls = self.urls
-        self._find_plain()
 
     def open_filter(self, frontier: FrontierSettings) -> None:
         """Read or begin the Bloom filter, if the frontier has one. Raises MissingExtra, CorruptFrontier."""

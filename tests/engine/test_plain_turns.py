@@ -85,6 +85,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     "total budgets": {"queue_total_budget": 4},
     "intervals": {"politeness": {"min_interval": 0.5}},
     "jitter": {"politeness": {"jitter": 0.5}},
+    "kept": {"keep_urls": True},
     "overrides": {"overrides": [{"match": "host:a.test", "set": {"error_penalty_amount": 5}}]},
     "overrides by URL": {"overrides": [{"match": "regex:3$", "set": {"politeness.min_interval": 0.5}}]},
 }
@@ -120,7 +121,6 @@ OTHERS: dict[str, dict[str, Any]] = {
     "groups": {"groups": [{"name": "all", "match": "*", "max_in_flight": 3}]},
     "quotas": {"quotas": {"host": {"urls": 50}}},
     "windows": {"guards": {"windows": ["daily 00:00-24:00 UTC"]}},
-    "kept": {"keep_urls": True},
 }
 
 

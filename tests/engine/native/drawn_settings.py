@@ -87,6 +87,7 @@ USUAL: dict[str, tuple[Any, ...]] = {
     "retire_when": ("exceeded", "reached"),
     "cost_policy": ("unit", "unit", "zero", "wag"),
     "hold_queues": (True, False),
+    "keep_urls": (False, False, False, True),
     "politeness.per_queue_concurrency": (1, 1, 2, 3),
     "politeness.min_delay": (0.0, 0.0, 0.0, 1.0),
     "politeness.delay_factor": (0.0, 0.0, 5.0),

@@ -105,7 +105,7 @@ impl TakenKeys {
 
     /// The number of the records that are to be deleted.
     #[getter]
-    fn removed(&self) -> usize {
+    pub fn removed(&self) -> usize {
         self.removed.len()
     }
 

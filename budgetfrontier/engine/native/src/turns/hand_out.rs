@@ -58,6 +58,7 @@ impl Turns {
             if queue.revision != work.limits.revision
                 || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
                 || is_over_total(queue.expenditure, queue.total_budget, settings.reached)
+                || (queue.max_completed > 0 && self.may_have_completed(py, &queue))
                 || (queue.out > 0 && !may_lease(&queue, &settings))
             {
                 break;
@@ -140,6 +141,12 @@ impl Turns {
         }
         work.next_wake = f64::INFINITY;
         Ok((true, moved))
+    }
+
+    /// Return whether a queue may have completed as many URLs as its limit allows: copies the question of
+    /// `Turns._complete`.
+    fn may_have_completed(&self, py: Python<'_>, queue: &LiveQueue) -> bool {
+        queue.completed + self.parts.taken.bind(py).borrow().removed() as i64 >= queue.max_completed
     }
 
     /// Return the cost of a pending record without a rank of its own, if it is a low one.
