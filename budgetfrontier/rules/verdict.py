@@ -458,7 +458,8 @@ def pause_sentence(s: Standing) -> str:
     if s.limit is not None and is_used_up(s):
         out_still = f"; {counted(out, 'URI is', 'URIs are')} still out" if out else ""
         return f"{limit_sentence(s.limit)}{out_still}."
-    leases = f"; {counted(out, 'lease is', 'leases are')} still out" if s.totals.state is CrawlState.PAUSING else ""
+    waits = s.totals.state is CrawlState.PAUSING and are_leases_held(s.process)
+    leases = f"; {counted(out, 'lease is', 'leases are')} still out" if waits else ""
     if leases and s.first_lease is not None and s.now - s.first_lease > LONG_OUT:
         leases += f", the oldest for {_age(s, s.first_lease)}: {s.first_url}"
     if s.totals.pause_reason == SCOPE:

@@ -23,7 +23,9 @@ from budgetfrontier.reports.operators import (
     Where,
     matches_nothing,
 )
+from budgetfrontier.rules.verdict import are_leases_held
 from budgetfrontier.storage import group_listing
+from budgetfrontier.storage.process import process
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import PendingUri
 
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 10
 LEFT = (
-    ", and no process goes on with it: the next crawl does, and the next command that changes something (but for pause "
-    "and terminate), before anything else"
+    ", and no process goes on with it: the next crawl does, step by step while it fetches, and the next command that "
+    "changes something (but for pause and terminate), before anything else"
 )
 NO_LOG = "unknown: there is no {log}; `budgetfrontier crawl` writes one, with --frontier in the folder of its own job"
 MOVED = "unknown: there is no {log}, it was moved or deleted, or is not part of a backup: a log that was moved tells"
@@ -237,7 +239,10 @@ class JobOperator(FrontierReads):
 
         with self._counted() as view:
             effect = dry_runs.dry_run(view, op, args)
-            return dry_runs.with_end(op, args, effect, view.summary())
+            totals, end = view.summary(), True
+            if totals.in_process and not are_leases_held(process(view, self.path)):  # the next start takes them back
+                totals.in_process, end = 0, op != "delete"
+            return dry_runs.with_end(op, args, effect, totals if end else None)
 
     def simulate(
         self,

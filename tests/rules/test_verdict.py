@@ -837,6 +837,15 @@ def test_a_pause_that_waits_for_an_old_lease_names_it() -> None:
     assert said(150.0).endswith("; 2 leases are still out, the oldest for 2m30s: https://a.test/slow.")
 
 
+def test_a_pause_waits_for_no_lease_of_a_process_that_is_gone() -> None:
+    given = standing(CrawlState.PAUSING, in_process=2, pause_reason="lunch", more=BY_ALICE)
+    given.process = stopped(RunEnd.KILLED)
+    assert verdict(given).text.endswith(" The crawl is paused by alice 2h ago (lunch).")
+    assert given.process.last_stop is not None
+    given.process.last_stop.program = SERVE
+    assert verdict(given).text.endswith("; 2 leases are still out.")
+
+
 def test_young_leases_and_short_snoozes_are_a_running_crawl() -> None:
     young = standing(queues=queues(in_process=1), in_process=1, more={"first_lease": NOW - 5})
     assert verdict(young).slug == "running"

@@ -895,7 +895,7 @@ def test_an_interrupted_deletion_says_that_the_rest_follows(
     assert answer.code == 130
     assert re.search(r"interrupted: delete by \S+ is in progress \(deleted [\d,]+", answer.err)
     assert f"Then `budgetfrontier audit {tmp_path}` has it" in answer.err
-    left = "delete by .* is in progress .*, and no process goes on with it: the next crawl does, and the next command"
+    left = "delete by .* is in progress .*, and no process goes on with it: the next crawl does, step by step while"
     for look in (["report"], ["queues"], ["audit"], ["delete", "--queue", "b*", "--dry-run"]):
         assert re.search(left, cli(look[0], tmp_path, *look[1:]).err), look
     shutil.copytree(tmp_path, tmp_path / "copy")
@@ -1034,6 +1034,9 @@ def test_a_dry_run_says_that_nothing_is_left_to_crawl(tmp_path: Path, cli: Cli) 
         out = "the crawl ends once 1 URI being fetched is finished, unless new URIs come\n"
         assert cli("delete", tmp_path, "--queue", "*", "--dry-run").out.endswith(out)
         assert cli("retire", tmp_path, "b.test", "--dry-run").out.endswith(out)
+        shutil.copytree(tmp_path, killed := tmp_path / "killed")
+    assert cli("retire", killed, "b.test", "--dry-run").out.endswith(ends), "its next start takes the lease back"
+    assert "the crawl ends" not in cli("delete", killed, "--queue", "*", "--dry-run").out, "and crawls that URI"
 
 
 def test_all_commands_that_change_a_crawl_are_among_those_of_the_tests() -> None:
