@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from functools import partial
+from functools import partial, wraps
 from math import inf
 from pathlib import Path
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 from msgspec.structs import force_setattr
 
@@ -61,6 +61,33 @@ from budgetfrontier.storage.report import Report, status_line
 
 _NO_URIS: tuple[str, ...] = ()  # there is only one
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS  # an Enum lookup costs 0.1 us in CPython 3.11
+
+_Call = TypeVar("_Call", bound=Callable[..., None])
+
+
+def _answered_first(finish: _Call) -> _Call:
+    """Let the kernel answer calls of `Frontier.finish` if it can.
+
+    It reads the arguments as they are given: to fill in the defaults of a dozen options costs a tenth of a lease and
+    its finish.
+    """
+
+    @wraps(finish)
+    def answered_first(self: Frontier, lease: Lease, *outcome: Any, **options: Any) -> None:
+        guard = self._guard
+        if guard.owner == ANSWERING:
+            try:
+                answered = self._answers.finish(lease, self._plain, outcome, options)
+            except BaseException as e:
+                guard.owner = BROKEN
+                guard.abort(e)
+            if answered:
+                if answered == DUE:
+                    guard.leave(0)
+                return
+        finish(self, lease, *outcome, **options)
+
+    return cast("_Call", answered_first)
 
 
 class Frontier:
@@ -338,6 +365,7 @@ class Frontier:
             guard.answer()
         return leases
 
+    @_answered_first
     def finish(
         self,
         lease: Lease,
@@ -370,36 +398,21 @@ class Frontier:
         Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. For a lease that has
         landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
-        details = (
-            fetch_seconds is not None
-            or crawl_delay is not None
-            or size != 0
-            or status != 0
-            or novel is not None
-            or digest != b""
-        )
-        links = discovered if discovered.__class__ is list and discovered else None
-        others = (
+        ending = None
+        if (
             outcome is not _SUCCESS
-            or (discovered is not _NO_URIS and discovered.__class__ is not list)
+            or fetch_seconds is not None
+            or crawl_delay is not None
+            or (discovered is not _NO_URIS and (discovered or discovered.__class__ is not list))
             or reason != ""
             or delay is not None
             or retire_queue is not False
+            or size != 0
+            or status != 0
+            or novel is not None
             or address != ""
-        )
-        if self._guard.owner == ANSWERING and not others:
-            given = (fetch_seconds, crawl_delay, size, status, novel, digest) if details else None
-            try:
-                answered = self._answers.finish(lease, self._plain, given, links)
-            except BaseException as e:
-                self._guard.owner = BROKEN
-                self._guard.abort(e)
-            if answered:
-                if answered == DUE:
-                    self._guard.leave(0)
-                return
-        ending = None
-        if details or others or links is not None:
+            or digest != b""
+        ):
             self._guard.enter()
             ending = self._batch_finisher.checked(
                 Finish(

@@ -5,7 +5,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::ended_attempts::{NONE, UNKNOWN};
@@ -123,12 +123,9 @@ impl Ending {
                 Err(_) => return Ok(None),
             },
         };
-        let is_empty = |text: Bound<'_, PyAny>| {
-            text.cast_exact::<PyString>().is_ok_and(|text| text.len().is_ok_and(|length| length == 0))
-        };
         if !get(intern!(py, "outcome"))?.is(success)
-            || !is_empty(get(intern!(py, "reason"))?)
-            || !is_empty(get(intern!(py, "address"))?)
+            || !is_empty(&get(intern!(py, "reason"))?)
+            || !is_empty(&get(intern!(py, "address"))?)
             || !get(intern!(py, "delay"))?.is_none()
             || !get(intern!(py, "retire_queue"))?.is(PyBool::new(py, false))
         {
@@ -143,6 +140,52 @@ impl Ending {
             get(intern!(py, "digest"))?,
         ))?;
         Ok(ending.map(|ending| ending.with_links(Some(links.unbind()).filter(|links| !links.bind(py).is_empty()))))
+    }
+
+    /// Read the arguments of `Frontier.finish` after the lease; None if they need Python.
+    pub fn given(
+        outcome: &Bound<'_, PyTuple>,
+        options: &Bound<'_, PyDict>,
+        success: &Py<PyAny>,
+    ) -> PyResult<Option<Self>> {
+        if outcome.len() > 1 || outcome.iter().any(|outcome| !outcome.is(success)) {
+            return Ok(None);
+        }
+        if options.is_empty() {
+            return Ok(Some(Self::default()));
+        }
+        let py = options.py();
+        let (none, zero) = (py.None().into_bound(py), 0i64.into_pyobject(py)?.into_any());
+        let (mut fetch_seconds, mut crawl_delay, mut novel) = (none.clone(), none.clone(), none);
+        let (mut size, mut status, mut digest, mut links) =
+            (zero.clone(), zero, PyBytes::new(py, b"").into_any(), None);
+        for (name, value) in options.iter() {
+            let is_usual = match name.cast::<PyString>()?.to_str()? {
+                "fetch_seconds" => set(&mut fetch_seconds, value),
+                "crawl_delay" => set(&mut crawl_delay, value),
+                "size" => set(&mut size, value),
+                "status" => set(&mut status, value),
+                "novel" => set(&mut novel, value),
+                "digest" => set(&mut digest, value),
+                "discovered" => match value.cast_into_exact::<PyList>() {
+                    Ok(found) => {
+                        links = Some(found.unbind()).filter(|links| !links.bind(py).is_empty());
+                        true
+                    }
+                    Err(other) => other.into_inner().cast_exact::<PyTuple>().is_ok_and(|found| found.is_empty()),
+                },
+                "outcome" => value.is(success),
+                "reason" | "address" => is_empty(&value),
+                "delay" => value.is_none(),
+                "retire_queue" => value.is(PyBool::new(py, false)),
+                _ => false,
+            };
+            if !is_usual {
+                return Ok(None);
+            }
+        }
+        let ending = Self::read(&(fetch_seconds, crawl_delay, size, status, novel, digest))?;
+        Ok(ending.map(|ending| ending.with_links(links)))
     }
 
     /// Add the links of the page, if it has any.
@@ -171,6 +214,15 @@ impl Ending {
             _ => None,
         })
     }
+}
+
+fn is_empty(text: &Bound<'_, PyAny>) -> bool {
+    text.cast_exact::<PyString>().is_ok_and(|text| text.len().is_ok_and(|length| length == 0))
+}
+
+fn set<'py>(place: &mut Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> bool {
+    *place = value;
+    true
 }
 
 /// Return a number that may be missing; None if it is no float.

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use self::ends::Ended;
 use self::limits::Limits;
@@ -23,7 +23,7 @@ use self::work::{CUT_SHORT, NOT_ANSWERED, Settled, Terms, Totals, Work, answered
 use crate::calls::{self, Calls};
 use crate::charged_attempts::ChargedAttempts;
 use crate::ended_attempts::EndedAttempts;
-use crate::endings::{Details, Ending};
+use crate::endings::Ending;
 use crate::leases_out::LeasesOut;
 use crate::live_queue::{LiveQueue, State};
 use crate::queue_records::{QueueIds, QueueRecords};
@@ -34,12 +34,6 @@ use crate::taken_keys::TakenKeys;
 
 /// The leases and links of one operation at the most: `finish_many.BATCH`.
 const MOST_OPERATIONS: usize = 1000;
-
-struct Cost {
-    cost: Py<PyAny>,
-    /// The arguments by name of a CrawlUri with it.
-    named: Py<PyDict>,
-}
 
 /// The tables that turns and ends of leases change: the parts of the engine own them.
 #[derive(FromPyObject)]
@@ -58,9 +52,9 @@ struct Parts {
     counters: Py<PyAny>,
     attempts: Py<EndedAttempts>,
     links: Py<PyDict>,
-    /// The classes Lease, CrawlUri and Finish, and the outcome SUCCESS.
+    /// The classes Lease and Finish, the function that makes leases, and the outcome SUCCESS.
     lease: Py<PyAny>,
-    uri: Py<PyAny>,
+    make_lease: Py<PyAny>,
     finish: Py<PyAny>,
     success: Py<PyAny>,
     /// Draws a share of the jitter.
@@ -73,10 +67,9 @@ pub struct Turns {
     parts: Parts,
     /// By the first byte of a value; empty: it is no plain URL.
     schemes: Vec<String>,
-    /// The part of a key before its cost, and costs from 0 on.
+    /// The part of a key before its cost, and the first cost that is not low.
     normal: [u8; 5],
-    costs: Vec<Cost>,
-    one: Py<PyAny>,
+    costs: u32,
     /// Attempts that are counted at once at the most.
     most_ended: usize,
     /// None outside of `begin` and `settle`. It is locked in the middle of a call, which signal handlers may interrupt.
@@ -87,23 +80,9 @@ pub struct Turns {
 impl Turns {
     #[new]
     #[pyo3(signature = (parts, *, schemes, normal, costs, most_ended))]
-    fn new(
-        py: Python<'_>,
-        parts: Parts,
-        schemes: HashMap<u8, String>,
-        normal: [u8; 5],
-        costs: usize,
-        most_ended: usize,
-    ) -> PyResult<Self> {
-        let of_cost = |cost: usize| -> PyResult<Cost> {
-            let named = PyDict::new(py);
-            named.set_item(intern!(py, "cost"), cost)?;
-            Ok(Cost { cost: cost.into_pyobject(py)?.into_any().unbind(), named: named.unbind() })
-        };
-        let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
+    fn new(parts: Parts, schemes: HashMap<u8, String>, normal: [u8; 5], costs: u32, most_ended: usize) -> Self {
         let schemes = (0..=u8::MAX).map(|mark| schemes.get(&mark).cloned().unwrap_or_default()).collect();
-        let one = 1i64.into_pyobject(py)?.into_any().unbind();
-        Ok(Self { parts, schemes, normal, costs, one, most_ended, work: Mutex::default() })
+        Self { parts, schemes, normal, costs, most_ended, work: Mutex::default() }
     }
 
     /// Begin with the limits in force, the ring's last position, the next wake time, and the next lease's id.
@@ -205,15 +184,14 @@ impl Turns {
         Ok(if cut_short { CUT_SHORT } else { answer })
     }
 
-    /// Answer a call of `Frontier.finish` of a success; `details` and `links` are None for a lease alone.
-    #[pyo3(signature = (lease, moves, details = None, links = None))]
+    /// Answer a call of `Frontier.finish` of a success: a lease, and the arguments after it.
     fn finish(
         &self,
         py: Python<'_>,
         lease: &Bound<'_, PyAny>,
         moves: &Bound<'_, PyAny>,
-        details: Option<Details<'_>>,
-        links: Option<Py<PyList>>,
+        outcome: &Bound<'_, PyTuple>,
+        options: &Bound<'_, PyDict>,
     ) -> PyResult<u8> {
         let Ok(mut lock) = self.work.try_lock() else { return Ok(NOT_ANSWERED) };
         let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
@@ -221,12 +199,7 @@ impl Turns {
         if !lease.get_type().is(&self.parts.lease) || work.terms.queued + work.totals.queued <= 1 {
             return Ok(NOT_ANSWERED);
         }
-        let ending = match &details {
-            None => Some(Ending::default()),
-            Some(details) => Ending::read(details)?,
-        };
-        let Some(ending) = ending else { return Ok(NOT_ANSWERED) };
-        let ending = ending.with_links(links);
+        let Some(ending) = Ending::given(outcome, options, &self.parts.success)? else { return Ok(NOT_ANSWERED) };
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
         let latest = now + work.terms.longest_delay;
         let Some(lease_id) = ends::id_of(lease)? else { return Ok(NOT_ANSWERED) };

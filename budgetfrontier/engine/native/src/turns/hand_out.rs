@@ -4,9 +4,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyList, PyString};
 
+use super::Turns;
 use super::limits::{is_over_total, may_lease};
 use super::work::Work;
-use super::{Cost, Turns};
 use crate::leases_out::Mine;
 use crate::live_queue::{LiveQueue, Seconds, State};
 use crate::overrides::QueueSettings;
@@ -20,6 +20,9 @@ const KEY: usize = 21;
 /// The parts of a key with directive and priority, and with the cost.
 const KIND: std::ops::Range<usize> = 4..9;
 const COST: std::ops::Range<usize> = 9..13;
+
+/// The page on which a URL was found, if it is known, and the hops to the URL.
+type Page<'a> = (Option<String>, &'a str);
 
 impl Turns {
     /// Hand out up to `count` URIs into a list; return whether the ring is used up.
@@ -51,9 +54,10 @@ impl Turns {
             let Some((key, value)) = record else { break }; // all of it is out
             let (key, value) = (key.bind(py), value.bind(py));
             let mut queue = found.borrow_mut();
-            let Some((cost, amount)) = self.cost(key.as_bytes()) else { break };
+            let Some(cost) = self.cost(key.as_bytes()) else { break };
             let Some(place) = PendingKey::new(key.as_bytes()) else { break };
-            let Some((url, uri)) = self.uri(py, queue.queue.bind(py).to_str()?, cost, value.as_bytes())? else { break };
+            let Some((url, found)) = self.url(queue.queue.bind(py).to_str()?, value.as_bytes()) else { break };
+            let url = PyString::new(py, &url);
             let settings = effective.of_uri(&queue, &url, None)?;
             if queue.revision != work.limits.revision
                 || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
@@ -63,21 +67,19 @@ impl Turns {
             {
                 break;
             }
-            let one = self.one.bind(py);
-            let of_lease = (lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, id, key);
-            let lease = parts.lease.bind(py).call1(of_lease)?;
+            let (name, make) = (queue.queue.bind(py), parts.make_lease.bind(py));
+            let lease = match found {
+                None => make.call1((lease_id, name, &url, cost, &expires, id, key))?,
+                Some((via, hops)) => make.call1((lease_id, name, &url, cost, &expires, id, key, via, hops))?,
+            };
             leased.append(&lease)?;
             parts.dirty.bind(py).borrow_mut().insert(id);
             parts.taken.bind(py).borrow_mut().take(place);
-            parts.out.bind(py).borrow_mut().insert(
-                lease_id,
-                lease.unbind(),
-                Mine { queue_id: id, key: place, cost: amount },
-            );
+            parts.out.bind(py).borrow_mut().insert(lease_id, lease.unbind(), Mine { queue_id: id, key: place, cost });
             parts.ahead.borrow_mut(py).drop_first(id);
             ring.take_front();
             queue.out += 1;
-            queue.reserved += i64::from(amount);
+            queue.reserved += i64::from(cost);
             queue.last_leased = url.unbind();
             queue.last_lease_time = now as i64;
             work.next_id += 1;
@@ -150,40 +152,23 @@ impl Turns {
     }
 
     /// Return the cost of a pending record without a rank of its own, if it is a low one.
-    fn cost(&self, key: &[u8]) -> Option<(&Cost, u32)> {
+    fn cost(&self, key: &[u8]) -> Option<u32> {
         if key.len() != KEY || key[KIND] != self.normal {
             return None;
         }
-        let amount = u32::from_be_bytes(key[COST].try_into().ok()?);
-        Some((self.costs.get(amount as usize)?, amount))
+        Some(u32::from_be_bytes(key[COST].try_into().ok()?)).filter(|cost| *cost < self.costs)
     }
 
-    /// Return URL and URI of a pending record that has nothing else but the page on which it was found, and was never
-    /// attempted: `uri_values.restore_pending`.
-    fn uri<'py>(
-        &self,
-        py: Python<'py>,
-        queue: &str,
-        cost: &Cost,
-        value: &[u8],
-    ) -> PyResult<Option<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
-        let Some(mark) = value.first() else { return Ok(None) };
-        let scheme = self.schemes[usize::from(*mark)].as_str();
-        let named = cost.named.bind(py);
+    /// Return the URL of a pending record, and the page on which it was found with the hops, if these are all that it
+    /// has beside, and it was never attempted: `uri_values.restore_pending`.
+    fn url<'a>(&self, queue: &str, value: &'a [u8]) -> Option<(String, Option<Page<'a>>)> {
+        let scheme = self.schemes[usize::from(*value.first()?)].as_str();
         if !scheme.is_empty() {
-            let Ok(rest) = std::str::from_utf8(&value[1..]) else { return Ok(None) };
-            let url = PyString::new(py, &[scheme, queue, rest].concat());
-            let uri = self.parts.uri.bind(py).call((&url,), Some(named))?;
-            return Ok(Some((url, uri)));
+            return Some(([scheme, queue, std::str::from_utf8(&value[1..]).ok()?].concat(), None));
         }
-        let Some((short, found)) = records::read_found(value) else { return Ok(None) };
-        let (url, named) = (PyString::new(py, &records::expand(short, queue)), named.copy()?);
-        if let Some(via) = found.via {
-            named.set_item(intern!(py, "via"), records::expand(via, queue))?;
-        }
-        named.set_item(intern!(py, "hops"), found.hops)?;
-        let uri = self.parts.uri.bind(py).call((&url,), Some(&named))?;
-        Ok(Some((url, uri)))
+        let (short, found) = records::read_found(value)?;
+        let via = found.via.map(|via| records::expand(via, queue));
+        Some((records::expand(short, queue), Some((via, found.hops))))
     }
 }
 
