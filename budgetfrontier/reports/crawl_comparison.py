@@ -12,7 +12,7 @@ import msgspec
 
 from budgetfrontier.core.model import Run
 from budgetfrontier.core.units import say_duration
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports.format import called, figure
 from budgetfrontier.reports.over_time import Series, between, estimated
 from budgetfrontier.rules.rates import ToldRate, Window, lasts, told_rates, window
@@ -35,6 +35,9 @@ class OverRuns(Protocol):
 
     def runs(self) -> list[Run]:
         """Return the runs, newest last."""
+
+    def unanswered(self) -> str:
+        """Return the sentence on partitions that have not answered; "" if all have."""
 
     def series(self, since: float, now: float) -> Series:
         """Return the totals of a time until now."""
@@ -213,9 +216,14 @@ def _known_runs(numbers: Collection[int]) -> str:
 
 
 def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, limit: int | None) -> Comparison:
-    """Return the comparison of two runs of a crawl by their numbers. Raises NoSuchRun."""
+    """Return the comparison of two runs of a crawl by their numbers. Raises NoSuchRun.
+
+    Raises ConnectionLost while a partition does not answer: runs are numbered by those of all.
+    """
     now = time.time()
     known = {run.number: (run.began, run.ended or now) for run in crawl.runs()}
+    if sentence := crawl.unanswered():
+        raise ConnectionLost(f"which run has which number is not known: {sentence}")
     for number in (first, second):
         if number not in known:
             raise NoSuchRun(f"there is no run {number}: {_known_runs(known)}")

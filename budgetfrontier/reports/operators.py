@@ -42,6 +42,7 @@ _T = TypeVar("_T")
 _MOST_NAMES = 10
 _NEED_LIFE = frozenset(("pause", "resume", "schedule", "replay"))
 """The commands that do nothing in a crawl that was terminated: it keeps its state, and hands out nothing."""
+NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
 Where = Callable[[AuditEntry], bool]
 """The test of an audit entry."""
 

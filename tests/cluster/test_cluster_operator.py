@@ -31,6 +31,9 @@ class Partitions:
         self.given_out = 0
         self._left = 20_000
 
+    def check_any(self) -> None:
+        assert len(self.missing) < self.partitions
+
     def head(self) -> Namespace:
         return Namespace(crawl="news")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier.core.model import Run, RunEnd
+from budgetfrontier.errors import ConnectionLost
 from budgetfrontier.reports.crawl_comparison import SIDES, FetchedQueue, KnownQueues, compared, compared_runs
 from budgetfrontier.reports.over_time import Series
 from budgetfrontier.rules.rates import Window
@@ -39,6 +41,10 @@ class _Runs:
 
     def __init__(self, *series: list[SeriesRow]) -> None:
         self._series = series
+        self.missing = ""
+
+    def unanswered(self) -> str:
+        return self.missing
 
     def runs(self) -> list[Run]:
         times = [(0.0, 7200.0), (7500.0, 7800.0), (7700.0, 8000.0)]
@@ -87,3 +93,10 @@ def test_a_run_that_is_not_told_apart_is_said_to_be_an_estimate() -> None:
         f"run {number}: its counts are estimates: where it begins or ends, totals are known 2h10m apart"
         for number in (1, 2)
     ]
+
+
+def test_no_runs_are_compared_that_a_partition_without_an_answer_may_have_numbered_otherwise() -> None:
+    crawl = _Runs()
+    crawl.missing = "partition 1 of 2 does not answer"
+    with pytest.raises(ConnectionLost, match="which run has which number is not known: partition 1 of 2 does not"):
+        crawl.compared(1, 2)

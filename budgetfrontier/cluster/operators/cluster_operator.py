@@ -29,6 +29,7 @@ from budgetfrontier.reports.crawl_comparison import FetchedQueue, FetchedQueues,
 from budgetfrontier.reports.crawl_log import CrawlLogLine
 from budgetfrontier.reports.explanation import Explanation
 from budgetfrontier.reports.operators import (
+    NO_GROUPS,
     AdjustmentRow,
     Applied,
     AuditRow,
@@ -63,7 +64,6 @@ from budgetfrontier.storage.view import PendingUri
 
 NO_LOG = "unknown: a crawl in partitions has no crawl.log; its crawlers have logs of their own, if any"
 _T = TypeVar("_T")
-_NO_GROUPS = "groups of queues are listed for a job only: a crawl in partitions shows none"
 
 
 class ClusterOperator:
@@ -166,19 +166,23 @@ class ClusterOperator:
         return [rows for series in found.values() for rows in series]
 
     def busiest(self, since: float, until: float) -> Busiest:
-        """Return the busiest queues of a time, of all partitions."""
-        return merging.merged_busiest([*self.owners.ask("busiest", Busiest, since=since, until=until).values()])
+        """Return the busiest queues of a time; what others spent is not known while partitions are missing."""
+        found = merging.merged_busiest([*self.owners.ask("busiest", Busiest, since=since, until=until).values()])
+        return structs.replace(found, others_spent=0, others_fetched=0) if self.missing else found
 
     def forecasts(self, now: float, length: float) -> list[Forecast]:
         """Return when each bound would end the crawl, by the rates and totals of all partitions, if all answer."""
-        between, held = self.between(now - length, now), merging.merged_held(self.owners.ask("held", Held).values())
-        totals, limits = self.head().totals, merging.limits_left(self.owners.standings().values())
-        limits |= limits_of_disks(self.owners.disks(), totals.scheduled)
-        limits |= over_time.of_windows(self.settings, [Override(one.match, one.set) for one in self.adjustments()])
+        held = self.owners.ask("held", Held, of=range(self.owners.partitions))
         if self.missing:
             why = f"no worker answers for {merging.named_partitions(self.missing)}"
             return [Forecast("rate", None, None, None, "unknown", why)]
-        return over_time.forecast_rows(between, totals, held, limits, now=now, length=length)
+        between, adjustments = self.between(now - length, now), self.adjustments()
+        totals, limits = self.head().totals, merging.limits_left(self.owners.standings().values())
+        limits |= limits_of_disks(self.owners.disks(), totals.scheduled)
+        limits |= over_time.of_windows(self.settings, [Override(one.match, one.set) for one in adjustments])
+        return over_time.forecast_rows(
+            between, totals, merging.merged_held(held.values()), limits, now=now, length=length
+        )
 
     def seeds(self) -> Iterator[ListedSeed]:
         """Yield the lists of seeds of the partitions."""
@@ -223,7 +227,7 @@ class ClusterOperator:
     def sorted_queues(self, selection: Selection, *, sort: str, reverse: bool, end: int | None) -> Iterator[QueueRow]:
         """Yield the selected queues, sorted; each owner sends its first `end`. Memory: these, or all selected ones."""
         if selection.group is not None:
-            raise FrontierError(_NO_GROUPS)
+            raise FrontierError(NO_GROUPS)
         if end is not None:
             yield from queue_finding.best(self.owners, selection, sort=sort, reverse=reverse, count=end)
             return

@@ -116,8 +116,19 @@ class CrawlOwners:
         return partition_of_queue(key, self.partitions)
 
     def ask(self, look: str, kind: type[_T], *, of: Iterable[int] | None = None, **named: Any) -> dict[int, _T]:
-        """Return the answers of owners to a look of `inspection`, by partition: of all, or of some."""
-        return self.calls.each(_inspected(look, kind, named), range(self.partitions) if of is None else of)
+        """Return the answers of owners to a look of `inspection`, by partition: of all, or of some.
+
+        Raises ConnectionLost if all are asked and none answers: nothing that is made of no answer is true.
+        """
+        found = self.calls.each(_inspected(look, kind, named), range(self.partitions) if of is None else of)
+        if of is None:
+            self.check_any()
+        return found
+
+    def check_any(self) -> None:
+        """Raise ConnectionLost if no partition has answered so far."""
+        if len(self.calls.missing) == self.partitions:
+            raise ConnectionLost(self.without_owner(self.missing))
 
     def latest(
         self,
@@ -215,13 +226,17 @@ class CrawlOwners:
         return found[number]
 
     def pages(self, look: str, kind: Any, *, after: int, **named: Any) -> Iterator[Any]:
-        """Yield the rows of a look that answers in pages, of all partitions, one after the other."""
+        """Yield the rows of a look that answers in pages, of all partitions, one after the other.
+
+        Raises ConnectionLost if none answers.
+        """
         for number in range(self.partitions):
             rest: int | None = after
             while rest is not None and number not in self.missing:
                 for page in self.ask(look, kind, of=[number], after=rest, **named).values():
                     yield from page.rows
                     rest = page.rest
+        self.check_any()
 
     def without_owner(self, numbers: Collection[int]) -> str:
         """Return the sentence that partitions are closed, and why the first is, or that their owners do not answer."""

@@ -40,7 +40,10 @@ def key_of(owners: CrawlOwners, key: str) -> str:
 
 
 def best(owners: CrawlOwners, selection: Selection, *, sort: str, reverse: bool, count: int) -> list[QueueRow]:
-    """Return the first `count` of the selected queues, sorted by a column. Each owner sends its best ones only."""
+    """Return the first `count` of the selected queues, sorted by a column. Each owner sends its best ones only.
+
+    Raises ConnectionLost if none answers.
+    """
     rows: list[QueueRow] = []
     wanted = dict.fromkeys(range(owners.partitions), 0)
     while wanted:
@@ -55,6 +58,7 @@ def best(owners: CrawlOwners, selection: Selection, *, sort: str, reverse: bool,
             rows += page.rows
             wanted[number] = count if page.rest is None else page.rest
         wanted = {number: at for number, at in wanted.items() if at < count}
+    owners.check_any()
     rows.sort(key=lambda row: getattr(row[0], sort), reverse=reverse)
     return rows[:count]
 

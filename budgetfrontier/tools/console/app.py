@@ -23,7 +23,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.host_allowlist import REFUSED
 from budgetfrontier.settings.redaction import without_passwords
-from budgetfrontier.tools.console import forms, rendering, static_files, steering
+from budgetfrontier.tools.console import forms, missing_partitions, rendering, static_files, steering
 from budgetfrontier.tools.console.access import (
     HEADERS,
     SESSION,
@@ -274,6 +274,7 @@ class Console:
             "simulation_waits": rendering.as_sentence(self.tasks.waits(simulation) if simulation else ""),
             "is_admin": session is not None and session.role is Role.ADMIN,
             "live_url": "",
+            "missing_partitions": "",
             "now": time.time(),
         }
 
@@ -313,9 +314,10 @@ class Console:
     def _whole(
         self, job: ConsoleJob, page: ConsolePage, query: Query, context: Callable[[], dict[str, Any]], path: str
     ) -> str:
-        found = page.build(job, query)
+        with missing_partitions.collected() as missing:
+            found = page.build(job, query)
         query.check_names()
-        shared = context()
+        shared = context() | {"missing_partitions": missing.told() if missing.numbers else ""}
         if page.every:
             shared["live_url"] = f"{quote(path)}?{urlencode(query.with_values() | {'live': '1'})}"
         return rendering.page(self.templates, page.template, shared | found)

@@ -18,6 +18,7 @@ from budgetfrontier.cluster.operators.merging import numbers_as_text
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.reports import over_time
 from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.reports.operators import (
     Applied,
@@ -27,7 +28,7 @@ from budgetfrontier.reports.operators import (
     OperatorCommand,
     refuse_if_terminated,
 )
-from budgetfrontier.reports.over_time import HOUR
+from budgetfrontier.reports.over_time import HOUR, Series
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.simulation_results import NO_SIMULATION
 from budgetfrontier.rules.forecasts import Forecast
@@ -36,9 +37,11 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import AlertSettings
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.report import Report
+from budgetfrontier.tools.console import missing_partitions
 from budgetfrontier.tools.console.changes_since import Since
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob, Gone, carried_out, slug_of
+from budgetfrontier.tools.console.missing_partitions import MissingPartitions
 from budgetfrontier.tools.console.sampling import Sample
 from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder, discarded, nothing_more
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
@@ -57,7 +60,7 @@ class Current(NamedTuple):
     when: float
     report: Report
     partitions: list[PartitionRow]
-    missing: str
+    missing: MissingPartitions
     happened: Window
     """The rates of the last hour."""
 
@@ -131,7 +134,7 @@ class PartitionedJob(ConsoleJob):
         return "" if self._current is None else self._current.report.crawl
 
     def _over_time(self) -> OverTimeOfJob:
-        return OverTimeOfJob(lambda since, now: self.look(lambda operator: operator.series(since, now)), fresh=EVERY)
+        return OverTimeOfJob(lambda since, now: self.look(lambda operator: _series(operator, since, now)), fresh=EVERY)
 
     def open_reader(self) -> Reader:
         """Raise Gone: its files are those of its workers."""
@@ -148,14 +151,20 @@ class PartitionedJob(ConsoleJob):
         return self.sample()
 
     def current(self) -> Current:
-        """Return the owners' reports, a few seconds old at the most. Raises ConnectionLost if none answers."""
+        """Return the owners' reports, a few seconds old at the most.
+
+        Raises ConnectionLost if none answers, or has published any.
+        """
         with self._looking:
             now, current = time.time(), self._current
             if current is None or not 0 <= now - current.when < FRESH:
-                operator = ClusterOperator(self._owners.again())
-                happened = operator.between(now - HOUR, now)(now - HOUR, now)
-                self._current = current = Current(now, *operator.current(), operator.unanswered(), happened)
-            return current
+                operator, missing = ClusterOperator(self._owners.again()), MissingPartitions()
+                found, series = operator.current(), _series(operator, now - HOUR, now)
+                missing.add(operator.missing, _sentence(operator))
+                happened = over_time.between(*series)(now - HOUR, now)
+                self._current = current = Current(now, *found, missing, happened)
+        missing_partitions.tell(current.missing.numbers, current.missing.sentence)
+        return current
 
     def whole(self) -> Whole:
         """Return the aggregates of all queues, a minute old at the most."""
@@ -170,7 +179,11 @@ class PartitionedJob(ConsoleJob):
     def look(self, read: Callable[[CrawlOperator], _T]) -> _T:
         """Return the result of `read` for this crawl, with no partition missing yet."""
         with self._looking:
-            return read(ClusterOperator(self._owners.again()))
+            operator = ClusterOperator(self._owners.again())
+            try:
+                return read(operator)
+            finally:
+                missing_partitions.tell(operator.missing, _sentence(operator))
 
     @property
     def why_no_simulation(self) -> str:
@@ -246,6 +259,21 @@ class PartitionedJob(ConsoleJob):
         found = self.look(lambda operator: _newest(operator, key=key if isinstance(key, str) else None))
         rows = [row for row in found if row.id not in shown.seen and not row.entry.error]
         return Since([replace(row.entry, id=row.id) for row in rows], None, len(rows))
+
+
+def _series(operator: CrawlOperator, since: float, now: float) -> Series:
+    """Return the totals of a time; none if no owner answers: figures may be published nevertheless."""
+    try:
+        return operator.series(since, now)
+    except ConnectionLost:
+        if not operator.missing:
+            raise
+        return []
+
+
+def _sentence(operator: ClusterOperator) -> str:
+    """Return the sentence on partitions that do not answer, or else on the age of figures that were published."""
+    return operator.unanswered() or operator.owners.told_late()
 
 
 def _line(operator: ClusterOperator, applied: Applied, note: str) -> SteerLine:

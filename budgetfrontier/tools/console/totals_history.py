@@ -9,6 +9,10 @@ from collections.abc import Callable, Sequence
 from budgetfrontier.reports import over_time
 from budgetfrontier.reports.over_time import Curves, Series, curves_of
 from budgetfrontier.rules.rates import SHOWN
+from budgetfrontier.tools.console import missing_partitions
+from budgetfrontier.tools.console.missing_partitions import MissingPartitions
+
+_LACKING = 5.0  # seconds for which totals are good, at the most, that some partitions are missing from
 
 
 class OverTimeOfJob:
@@ -20,15 +24,19 @@ class OverTimeOfJob:
         self._series: Series = []
         self._curves: dict[tuple[str, tuple[str, ...]], Curves] = {}
         self._when = 0.0
+        self._missing = MissingPartitions()
         self._reading = threading.Lock()
 
     def series(self) -> tuple[Series, float]:
         """Return the totals of the longest time and the one before it, and when they were read. O(2,200 rows)."""
         with self._reading:
             now = time.time()
-            if not 0 <= now - self._when < self._fresh:
-                self._series = self._read(now - over_time.earliest(over_time.LONGEST), now)
+            fresh = min(self._fresh, _LACKING) if self._missing.numbers else self._fresh
+            if not 0 <= now - self._when < fresh:
+                with missing_partitions.collected() as self._missing:
+                    self._series = self._read(now - over_time.earliest(over_time.LONGEST), now)
                 self._curves, self._when = {}, now
+            missing_partitions.tell(self._missing.numbers, self._missing.sentence)
             return self._series, self._when
 
     def curves(self, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:

@@ -19,6 +19,7 @@ from budgetfrontier.core.converters import converter
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.settings.values import show
+from budgetfrontier.tools.console import missing_partitions
 from budgetfrontier.tools.console.access import SESSION, BrowserSession, check_role
 from budgetfrontier.tools.console.api import PREFIX, ApiResource, ScanPending
 from budgetfrontier.tools.console.api.command_bodies import result_of
@@ -97,7 +98,7 @@ class Api:
         until = asyncio.get_running_loop().time() + _PATIENCE
         while True:
             try:
-                body = await self._in_thread(lambda: _encode(resource.answer(target, parameters)))
+                body = await self._in_thread(lambda: _answered(resource, target, parameters))
             except (ScanPending, BeingMade) as pending:
                 if asyncio.get_running_loop().time() < until:
                     await asyncio.sleep(_LOOKED)
@@ -174,6 +175,15 @@ class Api:
         if job is None:
             raise NotThere(f"There is no job {name[:100]!r} here{did_you_mean(name, self._jobs) or '.'}")
         return job
+
+
+def _answered(resource: ApiResource, target: Any, parameters: Any) -> bytes:
+    """Return the answer of a resource as JSON; its `note` begins with the partitions that are missing from it."""
+    with missing_partitions.collected() as missing:
+        found = resource.answer(target, parameters)
+    if told := missing.told():
+        found.note = " ".join(filter(None, (told, found.note)))
+    return _encode(found)
 
 
 def who_of(request: web.Request) -> str:

@@ -13,7 +13,7 @@ from budgetfrontier.reports import adjustment_outcomes, alert_state
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.kinds import KINDS, WITH_SINCE
-from budgetfrontier.reports.operators import AuditRow, CrawlOperator
+from budgetfrontier.reports.operators import NO_GROUPS, AuditRow
 from budgetfrontier.reports.settings_rows import hidden_note
 from budgetfrontier.reports.totals import by_outcome, refusals
 from budgetfrontier.reports.wrong_now import wrong_now
@@ -22,7 +22,6 @@ from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.storage.records import AuditEntry
-from budgetfrontier.storage.report import Report
 from budgetfrontier.tools.console import forms
 from budgetfrontier.tools.console.api import (
     MOST_ROWS,
@@ -91,7 +90,7 @@ class JobOverview(msgspec.Struct, kw_only=True):
     totals: Summary
     wrong: list[ProblemItem]
     removed_bytes: int
-    note: str
+    note: str = ""
 
 
 class OutcomeItem(msgspec.Struct):
@@ -114,6 +113,7 @@ class ErrorsItem(msgspec.Struct):
     refused: dict[str, int]
     dead: dict[str, int]
     dead_read: int
+    note: str = ""
 
 
 class ReportParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
@@ -277,7 +277,7 @@ def _item(found: JobOverview, place: str) -> JobItem:
 
 def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
     """Return a job without its queues. O(1)."""
-    report, missing = job.look(_head)
+    report = job.look(lambda operator: operator.head())
     scanned = job.scanned() if job.is_folder else None
     spend = scanned.scan.spend if scanned else None
     return JobOverview(
@@ -297,12 +297,7 @@ def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
             ]
         ),
         removed_bytes=report.removed,
-        note=missing,
     )
-
-
-def _head(operator: CrawlOperator) -> tuple[Report, str]:
-    return operator.head(), as_sentence(operator.unanswered())
 
 
 def _verdict(found: Verdict) -> VerdictItem:
@@ -316,6 +311,12 @@ def errors(job: ConsoleJob, parameters: NoParameters) -> ErrorsItem:
     dead = counted_reasons(job)
     outcomes = [OutcomeItem(*row) for row in by_outcome(totals)]
     return ErrorsItem(outcomes, dict(refusals(totals)), dict(dead.most_common(MOST_ROWS)), dead.total())
+
+
+class GroupsItem(GroupsListed, kw_only=True):
+    """The number of groups in each state, and the fullest groups."""
+
+    note: str = ""
 
 
 class ReportListing(Listing[dict[str, Any]], kw_only=True):
@@ -339,9 +340,10 @@ def report(job: ConsoleJob, parameters: ReportParameters) -> ReportListing:
     return ReportListing(rows=made.found["rows"], as_of=made.when, note=note, since=since, until=until)
 
 
-def groups(job: ConsoleJob, parameters: LimitParameters) -> GroupsListed:
+def groups(job: ConsoleJob, parameters: LimitParameters) -> GroupsItem:
     """Return the number of groups in each state, and the fullest groups."""
-    return job.look(lambda operator: operator.groups(parameters.limit))
+    found = job.look(lambda operator: operator.groups(parameters.limit))
+    return GroupsItem(found.states, found.fullest, note="" if job.is_folder else as_sentence(NO_GROUPS))
 
 
 def quotas(job: ConsoleJob, parameters: LimitParameters) -> Listing[QuotaUse]:
@@ -441,4 +443,4 @@ def adjustments(job: ConsoleJob, parameters: ListingParameters) -> Listing[Adjus
         )
         for one, entry in found["rows"]
     ]  # fmt: skip
-    return Listing(rows=rows, next=next_of(found), note=as_sentence(found["missing"]))
+    return Listing(rows=rows, next=next_of(found))

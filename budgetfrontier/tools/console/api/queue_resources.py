@@ -168,6 +168,7 @@ class QueueDetail(msgspec.Struct, kw_only=True):
     sampled: int
     """The URIs, spread over the queue, of which the patterns are."""
     history: list[AuditItem]
+    note: str = ""
 
 
 class ReasonItem(msgspec.Struct):
@@ -190,6 +191,7 @@ class ExplanationItem(msgspec.Struct, kw_only=True):
     past: dict[str, Any] | None
     reasons: list[ReasonItem]
     settings: list[dict[str, Any]]
+    note: str = ""
 
 
 class RetiredItem(msgspec.Struct):
@@ -225,6 +227,7 @@ class StatusesItem(Statuses, kw_only=True):
     """
 
     as_of: float | None = None
+    note: str = ""
 
 
 class LeasesParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
@@ -312,7 +315,7 @@ def queues(job: ConsoleJob, parameters: QueuesParameters) -> Listing[QueueItem]:
         rows=[_queue_item(record) for record in found["rows"]],
         next=next_of(found),
         as_of=found["as_of"],
-        note=found["missing"] or cut,
+        note=cut,
     )
 
 
@@ -372,7 +375,7 @@ def retired(job: ConsoleJob, parameters: ListingParameters) -> Listing[RetiredIt
         for again, part in ((False, found["rows"]), (True, found["again"]))
         for row in part
     ]
-    note = _with_cut(found["missing"], "queues that will retire again", found["again_cut"])
+    note = _cut("queues that will retire again", found["again_cut"])
     return Listing(rows=rows, next=next_of(found), note=note)
 
 
@@ -383,7 +386,7 @@ def traps(job: ConsoleJob, parameters: ListingParameters) -> Listing[Suspect]:
     query.check_names()
     if found["waits_for_scan"]:
         raise ScanPending(found["scan_error"] or f"{found['scan_progress'] or 0.0:.0%} of the queues are read")
-    return Listing(rows=found["rows"], next=next_of(found), as_of=found["as_of"], note=found["missing"])
+    return Listing(rows=found["rows"], next=next_of(found), as_of=found["as_of"])
 
 
 def statuses(job: ConsoleJob, p: StatusesParameters) -> StatusesItem:
@@ -426,14 +429,14 @@ def seeds(job: ConsoleJob, parameters: SeedsParameters) -> Listing[SeedItem]:
     found = seeds_page.build(job, query)
     query.check_names()
     rows: Sequence[dict[str, Any]] = [*found["rows"], *found["unlisted"]]
-    note = _with_cut(found["missing"], "seeds that were never scheduled", found["unlisted_cut"])
+    cut = _cut("seeds that were never scheduled", found["unlisted_cut"])
+    note = " ".join(filter(None, (found["cut"], cut)))
     return Listing(rows=[_as_seed_item(row) for row in rows], next=next_of(found), note=note)
 
 
-def _with_cut(missing: str, what: str, cut: bool) -> str:
-    """Return the note of a listing, with what a larger limit would show, for no cursor leads to it."""
-    more = f"There are more {what} than `limit`: `next` does not lead to them, a larger `limit` does." if cut else ""
-    return " ".join(filter(None, (missing, more)))
+def _cut(what: str, cut: bool) -> str:
+    """Return the sentence on what a larger limit would show, for no cursor leads to it; "" if there is nothing more."""
+    return f"There are more {what} than `limit`: `next` does not lead to them, a larger `limit` does." if cut else ""
 
 
 def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[DeadLetterItem]:
@@ -442,7 +445,7 @@ def dead_letters(job: ConsoleJob, parameters: DeadLettersParameters) -> Listing[
     query = query_of(parameters, reason=parameters.reason, queue=key)
     found = dead_letters_page.build(job, query)
     query.check_names()
-    return Listing(rows=[_letter(one) for one in found["rows"]], next=next_of(found), note=found["missing"])
+    return Listing(rows=[_letter(one) for one in found["rows"]], next=next_of(found), note=found["left_out"])
 
 
 def _letter(one: DeadLetter) -> DeadLetterItem:

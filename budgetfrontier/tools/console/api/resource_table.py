@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.core.model import Run
-from budgetfrontier.reports.crawl_comparison import Comparison
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.forecasts import Forecast
-from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
 from budgetfrontier.storage.quota_use import QuotaUse
 from budgetfrontier.tools.console.api import JOB, ApiResource, LimitParameters, Listing, ListingParameters, NoParameters
@@ -67,7 +65,8 @@ RESOURCES = (
         queues.SeedsParameters, Listing[queues.SeedItem], queues.seeds,
     ),
     ApiResource(
-        "GET", f"{JOB}/groups", "the groups of queues, the fullest first", LimitParameters, GroupsListed, crawl.groups
+        "GET", f"{JOB}/groups", "the groups of queues, the fullest first",
+        LimitParameters, crawl.GroupsItem, crawl.groups,
     ),
     ApiResource(
         "GET", f"{JOB}/quotas", "the limits of quotas, the fullest first",
@@ -110,7 +109,7 @@ RESOURCES = (
     ),
     ApiResource(
         "GET", f"{JOB}/compare-runs", "two runs of a job side by side, and the queues of which they differ most",
-        times.CompareRunsParameters, Comparison, times.compare_runs,
+        times.CompareRunsParameters, times.ComparisonItem, times.compare_runs,
     ),
     ApiResource(
         "GET", f"{JOB}/alerts", "the alerts that are raised, and which sinks were told",

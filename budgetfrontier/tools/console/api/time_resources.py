@@ -93,6 +93,7 @@ class CurvesItem(msgspec.Struct):
     known: float
     figures: list[CurveItem]
     queued: list[float | None]
+    note: str = ""
 
 
 class CompareParameters(LimitParameters, forbid_unknown_fields=True, kw_only=True):
@@ -104,12 +105,13 @@ class CompareParameters(LimitParameters, forbid_unknown_fields=True, kw_only=Tru
 
 
 class ComparisonItem(Comparison, kw_only=True):
-    """Two jobs: their totals, with rates an hour, how many queues either has, and those that differ most.
+    """Two jobs, or two runs: their totals, rates an hour, how many queues either has, and those that differ most.
 
     `as_of` is the time at which they were read.
     """
 
     as_of: float
+    note: str = ""
 
 
 _Run = Annotated[int, described("the number of a run, as `runs` has it", ge=1)]
@@ -188,13 +190,18 @@ def curves(job: ConsoleJob, parameters: CurvesParameters) -> CurvesItem:
 def compare(jobs: tuple[ConsoleJob, ConsoleJob], parameters: CompareParameters) -> ComparisonItem:
     """Return two jobs side by side, as the command `compare` does, which reads all their queues. Raises BeingMade."""
     one, other = jobs
-    found, when = compared_jobs(one, other, parameters.by, parameters.limit)
+    return _comparison(*compared_jobs(one, other, parameters.by, parameters.limit))
+
+
+def _comparison(found: Comparison, when: float) -> ComparisonItem:
     return ComparisonItem(**{name: getattr(found, name) for name in found.__struct_fields__}, as_of=when)
 
 
-def compare_runs(job: ConsoleJob, p: CompareRunsParameters) -> Comparison:
+def compare_runs(job: ConsoleJob, p: CompareRunsParameters) -> ComparisonItem:
     """Return two runs of a job side by side."""
+    now = time.time()
     try:
-        return job.look(lambda operator: compared_runs(operator, p.run, p.run2, measure=p.by, limit=p.limit))
+        found = job.look(lambda operator: compared_runs(operator, p.run, p.run2, measure=p.by, limit=p.limit))
+        return _comparison(found, now)
     except NoSuchRun as error:
         raise NotThere(str(error)) from None

@@ -14,9 +14,7 @@ from budgetfrontier.tools.console.query import Query
 def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     """Return a page of adjustments; the later ones win."""
     start = query.number("start", 0, most=10_000_000)
-    found, settings, missing = job.look(
-        lambda operator: (operator.adjustments(), operator.settings, operator.unanswered())
-    )
+    found, settings = job.look(lambda operator: (operator.adjustments(), operator.settings))
     changes = [Override(one.match, one.set) for one in found]
     associations, values = sheets.associations_in_force(settings, changes), sheets.sheets_in_force(settings, changes)
     return {
@@ -27,5 +25,4 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "overrides": settings.overrides[: query.rows],
         "overrides_count": len(settings.overrides),
         **from_row(query, start, more=len(found) > start + query.rows),
-        "missing": missing,
     }

@@ -101,7 +101,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "no_undo": {row.id: no_undo[row.id] for row in rows if row.id in no_undo},
             "places": None if job.is_folder else {row.id: row.partitions for row in rows},
             "next": following,
-            "in_progress": operator.in_progress() or as_sentence(operator.unanswered()),
+            "in_progress": operator.in_progress(),
         }
 
     first: dict[str, Any] | None = {} if before or start else None

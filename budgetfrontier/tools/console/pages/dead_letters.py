@@ -26,7 +26,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     after, reason, queue = query.number("after", 0, most=1 << 62), query.text("reason"), query.text("queue")
     rows: list[DeadLetter] = []
     following = None
-    read, missing = _read(job, after)
+    read, left_out = _read(job, after)
     for number, (place, letter) in enumerate(read):
         if len(rows) == query.rows or number == READ:
             following = place
@@ -42,7 +42,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "first": {} if after else None,
         "count": totals.dead,
         "terminated": totals.state is CrawlState.TERMINATED,
-        "missing": missing,
+        "left_out": as_sentence(left_out),
         "reasons": reasons.most_common(20),
         "read": reasons.total(),
     }
@@ -55,16 +55,15 @@ def counted_reasons(job: ConsoleJob) -> Counter[str]:
 
 
 def _read(job: ConsoleJob, start: int) -> tuple[Iterator[tuple[int, DeadLetter]], str]:
-    """Return dead letters from a place on, each with its place, and a sentence on those that are missing.
+    """Return dead letters from a place on, each with its place, and a sentence on those that are left out.
 
     The place of a job's is their id, that of a crawl in partitions their number in the answers of all owners.
     """
     if job.is_folder:
         return _stored(job, start), ""
-    found, missing = job.look(lambda operator: (operator.dead_letters(), operator.unanswered()))
+    found = job.look(lambda operator: operator.dead_letters())
     rows = (replace(letter, id=str(name)) for name, letter in found.rows)
-    placed = islice(enumerate(rows), start, None)
-    return placed, " ".join(map(as_sentence, filter(None, (missing, found.left_out))))
+    return islice(enumerate(rows), start, None), found.left_out
 
 
 def _stored(job: ConsoleJob, start: int) -> Iterator[tuple[int, DeadLetter]]:

@@ -22,10 +22,10 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     key = query.text("queue")
     if job.is_folder:
         with job.view() as view:
-            leases, ttl, missing = list(islice(view.leases(), READ)), view.settings()[0].frontier.lease_ttl, ""
+            leases, ttl, left_out = list(islice(view.leases(), READ)), view.settings()[0].frontier.lease_ttl, ""
     else:
-        found, ttl, missing = job.look(lambda one: (one.leases(), one.settings.frontier.lease_ttl, one.unanswered()))
-        leases, missing = list(found.rows), " ".join(map(as_sentence, filter(None, (missing, found.left_out))))
+        found, ttl = job.look(lambda one: (one.leases(), one.settings.frontier.lease_ttl))
+        leases, left_out = list(found.rows), as_sentence(found.left_out)
     chosen = [lease for lease in leases if key in ("", lease.queue)]
     rows = sorted(lease_rows(chosen, now), key=lambda row: row["began"])
     return {
@@ -33,7 +33,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "matching": len(rows),
         "count": job.sample_now().totals.in_process,
         "cut": job.is_folder and len(leases) == READ,
-        "missing": missing,
+        "left_out": left_out,
         "ttl": ttl,
         "q": key,
     }

@@ -12,6 +12,7 @@ from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import process_line, standstill
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
+from budgetfrontier.tools.console.missing_partitions import OF_OTHERS
 from budgetfrontier.tools.console.pages import (
     ConsolePage,
     adjustments,
@@ -45,7 +46,6 @@ from budgetfrontier.tools.console.pages.overview import (
 from budgetfrontier.tools.console.pages.queues import CHOICES, COLUMNS, counts_of
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from budgetfrontier.tools.console.query import Query
-from budgetfrontier.tools.console.rendering import as_sentence
 
 FARTHEST = 4000
 """Rows before a page, at the most: all before it are sent by each owner."""
@@ -74,7 +74,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "spans": list(SPANS),
             "partitions": current.partitions,
             "told": current.when,
-            "missing": "" if report.state is CrawlState.UNKNOWN else as_sentence(current.missing),
+            "missing": OF_OTHERS if report.state is CrawlState.UNKNOWN else current.missing.told(),
             "scanned": whole.when,
             "spend": spend,
             "rankings": rankings(job, spend.top, whole.overview.longest(TOP), spend.stranding),
@@ -90,15 +90,15 @@ def queues(job: ConsoleJob, query: Query) -> dict[str, Any]:
     reverse = query.flag("reverse")
     selection, end = Selection([*CHOICES[chosen]] if chosen else None, match or None), start + query.rows + 1
 
-    def read(operator: CrawlOperator) -> tuple[list[QueueRecord], str]:
+    def read(operator: CrawlOperator) -> list[QueueRecord]:
         found = operator.sorted_queues(selection, sort=sort, reverse=(sort != "queue") is not reverse, end=end)
-        return [queue for queue, _ in found], operator.unanswered()
+        return [queue for queue, _ in found]
 
-    rows, missing = job.look(read)
+    rows = job.look(read)
     more = len(rows) == end and start + query.rows <= FARTHEST
     totals = job.sample_now().totals
     return {
-        "rows": rows[start : start + query.rows], "missing": as_sentence(missing), "columns": COLUMNS,
+        "rows": rows[start : start + query.rows], "columns": COLUMNS,
         "state": chosen,
         "states": list(QueueState), "q": match, "sort": sort, "sorts": ("queue", *SORTS), "by_amount": True,
         "start": start, "reverse": reverse, **from_row(query, start, more=more), "waits": False, "cut": False,

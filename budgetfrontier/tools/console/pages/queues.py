@@ -80,7 +80,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "columns": COLUMNS, "state": chosen, "states": list(QueueState), "q": text, "sort": sort,
         "sorts": ("turn", "queue", *SORTS) if state in INDEXED else ("queue", *SORTS), "by_amount": by_amount,
         "start": start, "reverse": reverse, "waits": by_amount and scanned is None,
-        "scan_progress": job.scans.progress, "scan_error": job.scans.error, "is_glob": False, "missing": "",
+        "scan_progress": job.scans.progress, "scan_error": job.scans.error, "is_glob": False,
         "pattern": f"queue:*{text}*" if text else "*", **counts_of(totals, chosen),
     }  # fmt: skip
 

@@ -17,7 +17,6 @@ from budgetfrontier.storage.turn_order import in_turn, is_turn
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.pages import from_row, of_scan
 from budgetfrontier.tools.console.query import Query
-from budgetfrontier.tools.console.rendering import as_sentence
 
 MATCHED = 1000
 """Retired queues that are asked whether they match a pattern, for one page."""
@@ -52,7 +51,6 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "next": {"after": found[most][0].hex()} if len(found) > most else None,
         "first": {} if after else None,
         "spend": scanned.scan.spend if scanned else None,
-        "missing": "",
     }
 
 
@@ -60,7 +58,7 @@ def _of_partitions(job: ConsoleJob, query: Query, match: str) -> dict[str, Any]:
     """Return a page of the retired queues of all partitions, in the order of their retirement in each."""
     start = query.number("start", 0, most=FARTHEST)
     end = start + query.rows
-    found, missing = job.look(lambda operator: (operator.retired(match or None, end + 1), operator.unanswered()))
+    found = job.look(lambda operator: operator.retired(match or None, end + 1))
     more = len(found.rows) > end and end <= FARTHEST
     return {
         "rows": found.rows[start:end],
@@ -70,5 +68,4 @@ def _of_partitions(job: ConsoleJob, query: Query, match: str) -> dict[str, Any]:
         "cut": more,
         **from_row(query, start, more=more),
         "spend": None,
-        "missing": as_sentence(missing),
     }

@@ -65,7 +65,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         "next": {"after": upto} if more else None,
         "first": {"after": None} if after else None,
         "has_files": True,
-        "missing": "",
+        "cut": "",
     }
 
 
@@ -73,12 +73,12 @@ def _of_partitions(job: ConsoleJob, query: Query, fate: str) -> dict[str, Any]:
     """Return a page of the seeds of all partitions, and the counts by fate, of the first _LOOKED_AT."""
     start = query.number("start", 0, most=_LOOKED_AT)
 
-    def read(operator: CrawlOperator) -> tuple[list[ListedSeed], list[dict[str, Any]], str]:
+    def read(operator: CrawlOperator) -> tuple[list[ListedSeed], list[dict[str, Any]]]:
         found = list(islice(operator.seeds(), _LOOKED_AT))
         listed_not = unlisted_rows(operator.settings.seeds, operator.unlisted, [])
-        return found, list(islice(listed_not, 0 if fate or start else query.rows + 1)), operator.unanswered()
+        return found, list(islice(listed_not, 0 if fate or start else query.rows + 1))
 
-    found, unlisted, missing = job.look(read)
+    found, unlisted = job.look(read)
     fates = Counter(seed.row.fate for seed in found)
     chosen = [seed for seed in found if fate in ("", seed.row.fate)]
     rows = list(seed_rows(chosen[start : start + query.rows]))
@@ -93,7 +93,7 @@ def _of_partitions(job: ConsoleJob, query: Query, fate: str) -> dict[str, Any]:
         "unlisted_cut": len(unlisted) > query.rows,
         **from_row(query, start, more=len(chosen) > start + query.rows),
         "has_files": False,
-        "missing": " ".join(map(as_sentence, filter(None, (missing, cut)))),
+        "cut": as_sentence(cut),
     }
 
 

@@ -1,0 +1,213 @@
+"""Whatever is told of a crawl in partitions says which of them did not answer, and nothing is told of no answer."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from budgetfrontier import Outcome, Settings
+from budgetfrontier.cluster.client import ClusterFrontier
+from budgetfrontier.cluster.directory.owners import Owner
+from budgetfrontier.cluster.directory.summaries import SummaryPublisher
+from budgetfrontier.cluster.operators import owner_calls
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.partitions import partition
+from budgetfrontier.cluster.partitions.routing import partition_of_queue
+from budgetfrontier.core import protocol
+from budgetfrontier.reports.operators import Selection
+from budgetfrontier.tools.cli import clusters, main
+from budgetfrontier.tools.console import partitioned_job
+from budgetfrontier.tools.console.access import Access
+from budgetfrontier.tools.console.api import PREFIX
+from budgetfrontier.tools.console.api.resource_table import RESOURCES
+from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.missing_partitions import OF_OTHERS
+from budgetfrontier.tools.console.pages.partitioned import PAGES
+from budgetfrontier.tools.console.partitioned_job import PartitionedJob
+from tests.cluster.memory_directory import MemoryDirectory
+from tests.cluster.workers import Cluster, running
+from tests.support import PATIENCE, until
+
+PARTITIONS = 2
+URL = "kafka://nowhere/test"
+SETTINGS = {"crawl": "test", "frontier": {"politeness": {"min_delay": 0, "delay_factor": 0}}}
+HOSTS = [f"h{number}.test" for number in range(8)]
+ONE = next(host for host in HOSTS if partition_of_queue(host, PARTITIONS) == 0)
+OF_ONE = {"/queue": f"key={ONE}", "/uris": f"queue={ONE}", "/explain": f"target={ONE}"}
+"""The resources on one queue, which its owner alone knows."""
+QUERIES = {"/compare-runs": "run=1&run2=1", "/report": "kind=hosts", **OF_ONE}
+OF_SUMMARIES = {"/jobs", ""}
+"""Those whose figures owners publish."""
+WITHOUT_OWNERS = {"/report", "/alerts", "/groups"}
+"""Those that owners are not asked for: the first asks a command for its rows, which names the partitions itself."""
+Answers = dict[str, tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A crawl of eight hosts, half of which have answered with an error, with a lease out in each partition."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partition, "COMMIT_EVERY", 0.02)
+        folder = tmp_path_factory.mktemp("cluster")
+        with (
+            running(folder, Settings.from_dict(SETTINGS), [(0,), (1,)], PARTITIONS) as cluster,
+            ClusterFrontier("test", cluster.directory) as frontier,
+        ):
+            until(lambda: len(cluster.directory.read()) == PARTITIONS)
+            frontier.schedule_many(f"https://{host}/{page}" for host in HOSTS for page in range(3))
+            ended = 0
+            while ended < len(HOSTS):
+                for lease in frontier.lease(1):
+                    ill = HOSTS.index(lease.queue) % 2
+                    outcome = Outcome.DEAD if ill else Outcome.SUCCESS
+                    frontier.finish(lease, outcome, status=404 if ill else 200, reason="x" * ill)
+                    ended += 1
+            owners = CrawlOwners(frontier, job=URL, patience=PATIENCE)
+            until(lambda: sum(ClusterOperator(owners).statuses(Selection()).classes) == ended)
+            publisher = SummaryPublisher(
+                cluster.directory,
+                lambda: [*owners.standings().values()],
+                lambda number, name, named: protocol.encode(owners.ask_one(number, name, Any, **named)),
+                folder,
+            )
+            publisher.close()  # its thread: this turn is taken here
+            publisher.turn()
+            yield cluster
+
+
+def lacking(cluster: Cluster, *lost: int) -> MemoryDirectory:
+    """Return a directory in which the owners of some partitions are gone, and all have published summaries."""
+    seen = MemoryDirectory()
+    seen.publish(*cluster.directory.read().values())
+    seen.publish(*(Owner(number, 1 << 40, f"lost#{number}", "unix:/nowhere", 0.0, PARTITIONS) for number in lost))
+    seen.publish_summaries([*cluster.directory.summaries().values()])
+    return seen
+
+
+def asked(directory: MemoryDirectory, paths: list[str]) -> Answers:
+    """Return the answers of a console to all paths."""
+
+    async def all_of_them(job: PartitionedJob) -> Answers:
+        found: Answers = {}
+        app = Console([job], Access(None), pages=PAGES).application()
+        async with TestClient(TestServer(app)) as client:
+            for path in paths:
+                async with client.get(path) as answer:
+                    found[path] = answer.status, await answer.text()
+        return found
+
+    with ClusterFrontier("test", directory) as frontier:
+        owners = CrawlOwners(frontier, job=URL, summaries=directory.summaries)
+        return asyncio.run(all_of_them(PartitionedJob(URL, owners, words=["--cluster", URL])))
+
+
+def resources() -> dict[str, str]:
+    """Return by path below the job that of each resource that shows something, as the OpenAPI document lists them."""
+    found = {}
+    for one in RESOURCES:
+        name = one.path.removeprefix("/jobs/{job}")
+        if one.method == "GET" and one.of_partitions and "{" not in name:
+            place = PREFIX + one.path.format(job="test")
+            found[name] = f"{place}?{QUERIES[name]}" if name in QUERIES else place
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
+    monkeypatch.setattr(partitioned_job, "FRESH", 0.0)
+
+
+def test_each_answer_of_the_api_can_have_a_note() -> None:
+    shown = [one for one in RESOURCES if one.method == "GET"]
+    assert [
+        one.path for one in shown if "note" not in getattr(one.result, "__origin__", one.result).__struct_fields__
+    ] == []
+
+
+def test_each_answer_of_the_api_names_the_partitions_that_are_missing_from_it(cluster: Cluster) -> None:
+    found = asked(lacking(cluster, 1), [*resources().values()])
+    for name, path in resources().items():
+        status, text = found[path]
+        if name in OF_ONE or name in WITHOUT_OWNERS or name == "/settings":
+            continue
+        if name in OF_SUMMARIES:
+            assert "The figures of partition 1 are those that its owner published " in json.loads(text)["note"], name
+            continue
+        told = json.loads(text)["detail" if name == "/compare-runs" else "note"]
+        assert "artition 1 of 2 does not answer (last with lost#1)" in told, (name, status, text)
+        assert status == (503 if name == "/compare-runs" else 200), (name, text)
+
+
+def test_no_answer_of_the_api_is_made_of_nothing(cluster: Cluster) -> None:
+    """Without any owner, there are figures that were published, and what is not known is no empty list."""
+    of_summaries = OF_SUMMARIES | {"/curves", "/forecast"}
+    found = asked(lacking(cluster, 0, 1), [*resources().values()])
+    for name, path in resources().items():
+        status, text = found[path]
+        if name in WITHOUT_OWNERS:
+            continue
+        told = json.loads(text)["note" if name in of_summaries else "detail"]
+        assert status == (200 if name in of_summaries else 503), (name, text)
+        words = "not answer", "no worker", "The figures of partitions 0-1 are those that their owners published "
+        assert any(each in told for each in words), (name, text)
+    rows = json.loads(found[resources()["/curves"]][1])["figures"]
+    assert all(point is None for row in rows for point in row["points"])
+
+
+def test_each_page_names_the_partitions_that_are_missing_from_it(cluster: Cluster) -> None:
+    paths = [page.path or "/" for page in PAGES if "{" not in page.path]
+    found = {path: (status, html.unescape(text)) for path, (status, text) in asked(lacking(cluster, 1), paths).items()}
+    for path in paths:
+        status, text = found[path]
+        if path in ("/queue", "/compare", "/settings", "/simulate", "/alerts"):
+            continue
+        assert status == 200, (path, text)
+        assert text.count("artition 1 of 2 does not answer (last with lost#1)") == 1, (path, text[-3000:])
+        assert text.count(OF_OTHERS) == 1, path
+
+
+def test_a_page_without_any_answer_says_so_and_the_overview_has_what_was_published(cluster: Cluster) -> None:
+    paths = [page.path or "/" for page in PAGES if "{" not in page.path]
+    found = {
+        path: (status, html.unescape(text)) for path, (status, text) in asked(lacking(cluster, 0, 1), paths).items()
+    }
+    for path in paths:
+        status, text = found[path]
+        if path in ("/queue", "/compare", "/simulate", "/alerts"):
+            continue
+        assert status == (200 if path == "/" else 503), (path, text[-3000:])
+        assert "not answer" in text or "no worker" in text, (path, text[-3000:])
+    assert "artitions 0-1 of 2 do not answer (last with lost#0, lost#1)" in found["/"][1]
+
+
+def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = lacking(cluster, 0, 1)
+
+    @contextmanager
+    def connected(job: str, **options: Any) -> Iterator[CrawlOwners]:
+        with ClusterFrontier("test", directory) as frontier:
+            yield CrawlOwners(frontier, job=URL, summaries=directory.summaries)
+
+    monkeypatch.setattr(clusters, "connected", connected)
+    for command in (
+        ["statuses"], ["audit"], ["leases"], ["dead-letters"], ["traps"], ["removed"], ["queues"],
+        ["adjust", "--list"], ["compare", "--runs", "1", "1"], ["report", "--kind", "rates"],
+        ["report", "--kind", "busiest"], ["report", "--kind", "hosts"], ["report", "--kind", "seeds"],
+        ["queues", "--sort", "queued", "--limit", "3"], ["report", "--kind", "quotas"], ["report", "--kind", "labels"],
+    ):  # fmt: skip
+        capsys.readouterr()
+        code = main([*command, "--cluster", URL])
+        out, err = capsys.readouterr()
+        assert (code, out) == (1, ""), command
+        assert "partitions 0-1 of 2 do not answer" in err or "no worker of this crawl answers" in err, (command, err)
