@@ -65,7 +65,9 @@ class Standing(msgspec.Struct, kw_only=True):
     first_url: str = ""
     """The URL of the oldest lease."""
     next_wake: float | None = None
-    """The earliest wake time of a SNOOZED queue."""
+    """The earliest wake time of a SNOOZED queue: one that never waited, and whose snooze was undone, has 0."""
+    commanded: float = 0.0
+    """When the newest command was given, which may have ended waits, or a pause; 0.0 if there was none."""
     for_robots: int = 0
     """The part of the first SNOOZED queues that wait for their robots.txt."""
     parked: int = 0
@@ -581,8 +583,11 @@ def unasked(standing: Standing) -> float:
 
 
 def _overdue(s: Standing, when: float | None) -> float:
-    """Return for how many seconds something could have been handed out by now; 0.0 if that is not for long."""
-    late = 0.0 if when is None else s.now - when
+    """Return for how many seconds something could have been handed out by now; 0.0 if that is not for long.
+
+    Before the newest command, or the beginning of the process, nobody may have been there to ask.
+    """
+    late = 0.0 if when is None else s.now - max(when, s.commanded, s.process.began or 0.0)
     return late if late > max(SILENT, 3 * s.commit_interval) else 0.0
 
 

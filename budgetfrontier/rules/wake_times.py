@@ -103,10 +103,10 @@ def blocked(queue: QueueRecord, until: float, now: float) -> Waits:
 
 
 def blocked_until(queue: QueueRecord, until: float, now: float) -> Waits:
-    """Return the waits of a queue blocked until a time, and no longer; a time in the past ends a block."""
+    """Return the waits of a queue blocked until a time, and no longer; a time in the past ends a block now."""
     waits = Waits.of(queue)
     block = until if until > now else 0
-    wake_time = max(waits.unblocked, block, waits.closed_until)
+    wake_time = max(waits.unblocked, block, waits.closed_until, min(waits.wake_time, now))
     return Waits(wake_time, block, waits.delayed, waits.earned, waits.paced_until, waits.closed_until)
 
 

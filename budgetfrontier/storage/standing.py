@@ -85,6 +85,7 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
     settings, _ = view.settings()
     found.rests_until, found.max_bandwidth = view.rests_until(), settings.frontier.max_bandwidth
+    found.commanded = next((entry.when for entry in view.newest_commands()), 0.0)
     _look_at_totals(found, view)
     if counts.get(QueueState.READY, 0):
         return
@@ -120,7 +121,7 @@ def _look_at_totals(found: Standing, view: View) -> None:
     began = found.process.began or 0.0
     rows = until_commit(view, max(until - _IDLE_OVER, began), until, row_of(found.totals, until))
     if not (found.max_bandwidth or found.closed_until):  # then it may have rested for these
-        found.idle_since = _idle_since(rows, max(began, _last_steered(view)))
+        found.idle_since = _idle_since(rows, max(began, found.commanded))
     if found.now - until > max(SILENT, 3 * found.commit_interval):
         return
     since = max(until - _RATE_OVER, began)
@@ -141,11 +142,6 @@ def _idle_since(rows: Sequence[SeriesRow], earliest: float) -> float | None:
             break
         since, ended = max(row.time, earliest), ends
     return since
-
-
-def _last_steered(view: View) -> float:
-    """Return the time of the newest command; 0.0 if there is none."""
-    return next((entry.when for entry in view.newest_commands()), 0.0)
 
 
 def _look_at_leases(found: Standing, view: View) -> None:

@@ -672,6 +672,12 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "The next of the snoozed queues (40) is due, but spider (process 7) has asked for no URI for 1m1s.",
         None,
     ),
+    "not_asked (since a command ended their snooze)": (
+        standing(queues=queues(snoozed=40), more={"next_wake": 0.0, "commanded": NOW - 61}),
+        "warn",
+        "The next of the snoozed queues (40) is due, but spider (process 7) has asked for no URI for 1m1s.",
+        None,
+    ),
     "not_asked (later)": (
         standing(queues=queues(exhausted=3), future=12, more={"next_due": NOW - HOUR}),
         "warn",

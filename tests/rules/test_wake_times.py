@@ -191,3 +191,8 @@ def test_a_wait_for_crawl_windows_leaves_all_others() -> None:
     later = queue(SNOOZED, wake_time=NOW + 100, closed_until=NOW + 90)
     assert wake_times.reopened(later) == Waits(NOW + 100, 0, 0, NOW + 100)
     assert wake_times.closed(later, NOW + 95).wake_time == NOW + 100
+
+
+def test_the_end_of_a_block_of_a_queue_that_never_waited_is_now_and_not_long_ago() -> None:
+    blocked = queue(SNOOZED, wake_time=NOW + 100, block=NOW + 100)
+    assert wake_times.blocked_until(blocked, 0.0, NOW) == Waits(NOW, 0, 0, 0)

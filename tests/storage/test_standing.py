@@ -10,8 +10,9 @@ import pytest
 from budgetfrontier import CrawlUri, Directive, Frontier, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import CorruptFrontier, FrontierClosed
-from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.rules.verdict import Standing, verdict
 from budgetfrontier.storage import keys
 from budgetfrontier.storage import standing as module
 from budgetfrontier.storage.view import View
@@ -92,6 +93,42 @@ def test_since_when_nobody_has_asked_is_found_where_something_could_have_been_ha
         clock.advance(600)
         f.schedule("https://d.test/")
         assert standing(f, tmp_path, clock.time()).idle_since == clock.time()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_queues_whose_snooze_was_undone_are_due_since_then(tmp_path: Path, many: bool) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, hold_queues=False, commit_interval=1.0) as f:
+        f.schedule_many(pages("AB", 2))
+        clock.advance(300)
+        if many:
+            f.internals.apply(Command("snooze", {"match": "*", "until": START + 3600}, "me", ""))
+        else:
+            f.snooze("a.test", until=START + 3600)
+            f.snooze("b.test", until=START + 3600)
+        clock.advance(300)
+        for entry in f.audit():
+            f.undo(entry.id)
+        clock.advance(30)
+        assert "is due" not in verdict(standing(f, tmp_path, clock.time())).text
+        clock.advance(60)
+        told = verdict(standing(f, tmp_path, clock.time())).text
+    assert told.endswith("has asked for no URI for 1m30s."), told
+
+
+def test_waits_that_ended_in_a_pause_are_due_since_it_ended(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, hold_queues=False, commit_interval=1.0) as f:
+        f.schedule_many(pages("A", 2))
+        f.snooze("a.test", until=START + 100)
+        f.pause()
+        clock.advance(3600)
+        f.resume()
+        clock.advance(2)
+        assert "is due" not in verdict(standing(f, tmp_path, clock.time())).text
+        clock.advance(88)
+        told = verdict(standing(f, tmp_path, clock.time())).text
+    assert told.endswith("has asked for no URI for 1m30s."), told
 
 
 def test_who_paused_is_the_one_who_gave_the_last_pause(tmp_path: Path) -> None:

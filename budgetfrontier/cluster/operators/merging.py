@@ -108,6 +108,7 @@ def _merged_standing(standings: Sequence[Standing], totals: Summary, facts: Craw
     return Standing(
         now=max(facts.now, *of_each("now")),
         commit_interval=max(of_each("commit_interval")),
+        commanded=max(of_each("commanded")),
         totals=totals,
         process=_process([one.process for one in standings], facts.workers),
         job=facts.job,
