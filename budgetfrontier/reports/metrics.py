@@ -18,13 +18,14 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from budgetfrontier.core.model import Admission, CrawlState, Summary
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import ConnectionLost, FrontierError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.group_listing import GroupRow
 from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.space import Space
 from budgetfrontier.storage.standing import standing
 
@@ -90,17 +91,17 @@ _GROUPS = (
 
 
 class MetricsReading(NamedTuple):
-    """The figures that one scrape reads of a frontier."""
+    """The figures that one scrape reads of a frontier. Of a crawl in partitions, those that are None are not known."""
 
     crawl: str
     standing: Standing
     verdict: Verdict
-    space: Space
-    settings_revision: int
-    free: int
     removed: int
-    groups: int
-    matched: Sequence[GroupRow]
+    space: Space | None = None
+    settings_revision: int | None = None
+    free: int | None = None
+    groups: int | None = None
+    matched: Sequence[GroupRow] = ()
     """The groups of definitions with a `match`; those of a `by` may be as many as queues."""
 
 
@@ -112,7 +113,17 @@ def read(reader: Reader) -> MetricsReading:
         crawl, counters, now = view.settings()[0].crawl, view.counters(), time.time()
         found, matched = standing(view, reader.path, now=now), tuple(group_listing.matched(view, now))
     revision, groups = counters.settings_revision, counters.groups
-    return MetricsReading(crawl, found, verdict(found), space, revision, free, counters.removed, groups, matched)
+    return MetricsReading(crawl, found, verdict(found), counters.removed, space, revision, free, groups, matched)
+
+
+def of_partitions(report: Report) -> MetricsReading:
+    """Return the reading of a crawl in partitions from its report.
+
+    Raises ConnectionLost while nothing is known of some: counters that fall, and rise again, would count twice.
+    """
+    if report.standing.unanswered:
+        raise ConnectionLost(report.standing.unanswered)
+    return MetricsReading(report.crawl, report.standing, report.verdict, report.removed)
 
 
 Sources = Mapping[str, Callable[[], MetricsReading]]
@@ -251,12 +262,14 @@ def _families(found: Mapping[str, MetricsReading]) -> Iterator[Metric]:
         "last_commit_timestamp_seconds", "The time of the last commit, since the epoch.",
         lambda one: one.standing.process.last_commit,
     )  # fmt: skip
-    yield gauge("store_used_bytes", "Bytes of the data file up to its last page.", lambda one: one.space.used)
+    yield gauge(
+        "store_used_bytes", "Bytes of the data file up to its last page.", lambda one: one.space and one.space.used
+    )
     yield gauge("store_removed_bytes", "Bytes that commands have kept for undo.", lambda one: one.removed)
     yield gauge("store_disk_free_bytes", "Bytes free on the disk of the frontier.", lambda one: one.free)
     yield gauge(
         "store_oldest_reader_txn_lag", "Commits since the oldest snapshot still read.",
-        lambda one: one.space.reader_lag,
+        lambda one: one.space and one.space.reader_lag,
     )  # fmt: skip
     yield gauge("config_generation", "Revision of the settings in force.", lambda one: one.settings_revision)
     yield gauge("groups", "Groups of queues.", lambda one: one.groups)

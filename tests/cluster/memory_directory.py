@@ -52,6 +52,10 @@ class MemoryDirectory:
         """Return the summaries."""
         return dict(self._summaries)
 
+    def forget_summaries(self) -> None:
+        """Lose all summaries."""
+        self._summaries.clear()
+
     def suffix_list(self, own: str | None = None) -> str | None:
         """Return the list that was given first."""
         if self._suffix_list is None:

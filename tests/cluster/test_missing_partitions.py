@@ -189,6 +189,23 @@ def test_a_page_without_any_answer_says_so_and_the_overview_has_what_was_publish
     assert "artitions 0-1 of 2 do not answer (last with lost#0, lost#1)" in found["/"][1]
 
 
+def test_metrics_are_those_of_all_partitions_or_none(cluster: Cluster) -> None:
+    directory = lacking(cluster, 1)
+    for seen in (lacking(cluster), directory):
+        _, text = asked(seen, ["/metrics"])["/metrics"]
+        for sample in (
+            'readable{folder="test"} 1.0', 'urls_succeeded_total{crawl="test",folder="test"} 4.0',
+            'answers_4xx_total{crawl="test",folder="test"} 4.0', 'dead_letters{crawl="test",folder="test"} 4.0',
+            'urls_queued{crawl="test",folder="test"} 16.0', 'process_alive{crawl="test",folder="test"} 1.0',
+        ):  # fmt: skip
+            assert f"\nbudgetfrontier_{sample}\n" in text, (sample, text)
+        assert "budgetfrontier_store_used_bytes{" not in text
+    directory.forget_summaries()
+    _, text = asked(directory, ["/metrics"])["/metrics"]
+    samples = [line for line in text.splitlines() if not line.startswith("#")]
+    assert samples == ['budgetfrontier_readable{folder="test"} 0.0']
+
+
 def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

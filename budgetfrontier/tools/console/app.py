@@ -77,7 +77,9 @@ class Console:
         self.tasks = Tasks()
         self.downloads = Downloads()
         self._exposition = metrics.Exposition(
-            metrics.of_sources({job.name or job.title: partial(_metrics_of, job) for job in jobs if job.is_folder})
+            metrics.of_sources(
+                {(job.name or job.title) if job.is_folder else job.slug: partial(_metrics_of, job) for job in jobs}
+            )
         )
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
@@ -469,6 +471,8 @@ class Console:
 
 
 def _metrics_of(job: ConsoleJob) -> metrics.MetricsReading:
+    if not job.is_folder:
+        return metrics.of_partitions(job.look(lambda operator: operator.head()))
     return metrics.read(job.open_reader())
 
 
