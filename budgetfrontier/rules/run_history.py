@@ -26,6 +26,8 @@ WORKER = "budgetfrontier worker"
 """The program of a worker, which has partitions of a crawl."""
 BUS_WORKER = "budgetfrontier bus-worker"
 """The program of a database worker, which hands URIs out to spiders over a message bus."""
+SHARED_ANEW = "the workers shared the partitions anew"
+"""The reason of the end of a run of a partition that goes on with its next owner."""
 _LIMITS = "closespider_"  # with which the reasons of Scrapy's extension CloseSpider begin
 
 

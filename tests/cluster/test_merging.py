@@ -25,6 +25,7 @@ from budgetfrontier.core.model import CrawlState, Process, QueueRecord, QueueSta
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.reports.overview import Gathered, Overview
 from budgetfrontier.rules.forecasts import Held
+from budgetfrontier.rules.run_history import SHARED_ANEW
 from budgetfrontier.rules.undoing import NOTHING, NOTHING_KEPT
 from budgetfrontier.rules.verdict import Standing, process_line
 from budgetfrontier.storage.records import AuditEntry
@@ -227,16 +228,18 @@ def test_aggregates_of_parts_are_those_of_the_whole() -> None:
 
 
 def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
-    def run(began: float, ended: float | None, end: RunEnd | None = RunEnd.EXIT) -> Run:
+    def run(began: float, ended: float | None, reason: str = "") -> Run:
         return Run(
             kernel="native",
-            number=1, program="w", pid=1, host="h", began=began, ended=ended, end=end if ended else None, reason="",
-            leased=None,
+            number=1, program="w", pid=1, host="h", began=began, ended=ended, end=RunEnd.EXIT if ended else None,
+            reason=reason, leased=None,
         )  # fmt: skip
 
     merged = merged_runs([[run(0, 10), run(50, 60)], [run(5, 20), run(21, 30)], [run(55, None)]])
     assert [(one.began, one.ended, one.number) for one in merged] == [(0, 20, 1), (21, 30, 2), (50, None, 3)]
     assert merged[-1].end is None
+    merged = merged_runs([[run(0, 10, SHARED_ANEW), run(17, 40)], [run(0, 9, SHARED_ANEW), run(18, 30)], [run(50, 60)]])
+    assert [(one.began, one.ended, one.reason) for one in merged] == [(0, 40, ""), (50, 60, "")]
 
 
 def test_undos_are_added_and_states_are_told_once() -> None:

@@ -19,6 +19,7 @@ from budgetfrontier.bus.interface import BusError
 from budgetfrontier.bus.kafka import KafkaBus
 from budgetfrontier.cluster.log import entries
 from budgetfrontier.cluster.log.entries import Claimed, Found, Told
+from budgetfrontier.cluster.operators.merging import merged_runs
 from budgetfrontier.cluster.snapshots.snapshot_process import Taken
 from budgetfrontier.cluster.snapshots.snapshot_restore import Restorer
 from budgetfrontier.cluster.snapshots.snapshot_store import SnapshotStore
@@ -26,8 +27,10 @@ from budgetfrontier.cluster.snapshots.snapshot_taking import Taker
 from budgetfrontier.cluster.workers import worker
 from budgetfrontier.cluster.workers.worker import ClusterWorker
 from budgetfrontier.core import protocol
+from budgetfrontier.core.model import Run, RunEnd
 from budgetfrontier.core.protocol import Method, Uris, Wanted
 from budgetfrontier.errors import CorruptFrontier, NotOwner, SettingsError
+from budgetfrontier.rules.run_history import SHARED_ANEW
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.environment import Environment
@@ -142,6 +145,31 @@ def test_partitions_of_a_worker_that_stops_are_restored_and_go_on(bus: KafkaBus,
     assert one.error is two.error is None
     kept = {int(_partition(path)): int(path.stem) for path in sorted(store.glob("*/*.snapshot"), reverse=True)}
     assert all(deleted[number] <= kept[number] for number in deleted)
+
+
+def test_workers_that_share_partitions_anew_make_one_run(bus: KafkaBus, tmp_path: Path, crawl: str) -> None:
+    """One that gives a partition away has not been killed, and the crawl has not stood still."""
+    directory = MemoryDirectory()
+    with running(bus, crawl, tmp_path / "one", directory) as one:
+        until(lambda: len(one.worker.owned) == PARTITIONS and len(directory.read()) == PARTITIONS)
+        with running(bus, crawl, tmp_path / "two", directory) as two:
+
+            def are_shared() -> bool:
+                owned = {number: each.worker.address for each in (one, two) for number in each.worker.owned}
+                stored = {number: owner.address for number, owner in directory.read().items()}
+                return owned == stored and {*owned.values()} == {"one", "two"}
+
+            until(are_shared)
+            runs = {number: _runs(tmp_path, owner.address, number) for number, owner in directory.read().items()}
+    [run] = merged_runs(runs.values())
+    assert (run.number, run.end) == (1, None)
+    ended = [each for of_partition in runs.values() for each in of_partition if each.end is not None]
+    assert ended and {(each.end, each.reason) for each in ended} == {(RunEnd.EXIT, SHARED_ANEW)}
+
+
+def _runs(folder: Path, worker: str, partition: int) -> list[Run]:
+    with Reader(folder / worker / f"partition-{partition:04}" / "frontier") as reader:
+        return list(reader.runs())
 
 
 def _partition(snapshot: Path) -> str:

@@ -19,6 +19,7 @@ from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow
 from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
+from budgetfrontier.rules.run_history import SHARED_ANEW
 from budgetfrontier.rules.undoing import says_nothing, telling
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry
@@ -290,11 +291,15 @@ def merged_refusals(names: Iterable[str], found: Mapping[int, Mapping[str, str]]
 
 
 def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
-    """Return the times in which any partition had a worker, each as a run that ends as the last one in it."""
+    """Return the times in which any partition had a worker, each as a run that ends as the last one in it.
+
+    While workers share the partitions anew, none may have one for some seconds: the run goes on.
+    """
     merged: list[Run] = []
     for run in sorted((run for runs in found for run in runs), key=lambda run: run.began):
         last = merged[-1] if merged else None
-        if last is None or (last.ended is not None and last.end is not None and run.began > last.ended):
+        is_over = last is not None and last.end is not None and last.reason != SHARED_ANEW
+        if last is None or (is_over and run.began > _or_inf(last.ended)):
             merged.append(msgspec.structs.replace(run, number=len(merged) + 1))
         elif last.end is not None and (run.end is None or _or_inf(run.ended) > _or_inf(last.ended)):
             last.ended, last.end, last.reason = run.ended, run.end, run.reason

@@ -37,6 +37,7 @@ from budgetfrontier.cluster.workers.adopted_partitions import AdoptingConsumer, 
 from budgetfrontier.cluster.workers.call_queue import CallQueue
 from budgetfrontier.cluster.workers.partition_opening import Opener, Restore
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotOwner, SettingsError
+from budgetfrontier.rules.run_history import SHARED_ANEW
 from budgetfrontier.server.tasks import Done
 from budgetfrontier.settings import Settings, policy_factory
 
@@ -300,7 +301,9 @@ class ClusterWorker:
             )
 
     def _close_copy(self, number: int, why: str) -> None:
-        """Close a partition, if it is open: as of its last commit if this is its owner."""
+        """Close a partition, if it is open: as of its last commit if this is its owner, whose run ends in the log."""
+        if (owner := self._owned.get(number)) is not None:
+            self._write(owner, owner.finish(SHARED_ANEW))
         self._lose(number, why)
         copy = self._copies.get(number)
         if copy is not None:
