@@ -15,6 +15,7 @@ BATCH = 1000
 """URIs taken from a caller's iterable at a time, and between two looks at the clock."""
 PART = 8 << 20
 """Bytes of payloads and bodies in one operation."""
+_EMPTY = b""  # there is only one
 
 
 class Batches:
@@ -69,7 +70,7 @@ class Batches:
 
 def parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
     """Yield a batch in parts that carry no more than PART bytes each, unless one URI alone does."""
-    if set(map(type, batch)) <= {str}:  # the common case
+    if set(map(type, batch)) <= {str} or not any(map(_carries, batch)):  # the common cases
         yield batch
         return
     part: list[str | CrawlUri] = []
@@ -83,6 +84,10 @@ def parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
             size += carried
         part.append(uri)
     yield part
+
+
+def _carries(uri: object) -> bool:
+    return isinstance(uri, CrawlUri) and (uri.payload is not None or uri.body is not _EMPTY)
 
 
 def bytes_carried(uri: CrawlUri) -> int:

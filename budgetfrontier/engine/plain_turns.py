@@ -25,19 +25,22 @@ MOST_ANSWERED: Final = 1000
 """URIs that a call may be about which the kernel answers."""
 
 
-class LinkAdmission(NamedTuple):
-    """The parts of the engine by which the kernel admits the links of pages whose leases end."""
+class AdmissionParts(NamedTuple):
+    """The parts of the engine by which the kernel admits plain URIs."""
 
     reader: Any
     """The kernel's reader of batches."""
     authority: Callable[[str], object]
     """Returns the authority of a URL: `Candidates.authority`."""
-    kind: Callable[[], tuple[bytes, int, int] | None]
-    """Returns the rank of all links, without their arrival, what turns an ordinal into an arrival, and how many URIs of
-    a queue may be out; None if links need more."""
+    kind: Callable[[], tuple[bytes, int, int, bool]]
+    """Returns what plain URIs have in common: their rank, without their arrival, what turns an ordinal into an arrival,
+    how many URIs of a queue may be out, and whether their URLs are kept."""
+    admits_links: Callable[[], bool]
+    """Returns whether the kernel may admit plain links of pages by itself."""
     env: Environment
     ids: dict[str, int]
     find_or_create: Callable[[str], QueueRecord]
+    insert: Callable[..., None]
 
 
 class PlainTurns:
@@ -54,8 +57,8 @@ class PlainTurns:
         self.set_wake = tables.rotation.set_wake
         self.move = move
         self._arrived = arrived
-        self.admission: LinkAdmission | None = None
-        """None where Python admits all links."""
+        self.admission: AdmissionParts | None = None
+        """None where Python admits all URIs."""
         queues, pending = tables.queues, tables.pending
         parts = {
             "cache": queues.cache,
@@ -85,7 +88,7 @@ class PlainTurns:
         self.kernel: Any = kernel.Turns(parts, **plain, most_ended=history.MOST_ENDED)
 
     def arrived(self, queue: QueueRecord, count: int, short: str, now: float) -> None:
-        """Count links that were placed on a queue, and move it if they change its state."""
+        """Count URIs that were placed on a queue, and move it if they change its state."""
         self._arrived(queue, count, short, self._tables.in_force.base, None, now)
 
     @property
@@ -127,7 +130,7 @@ class PlainTurns:
             return None
         of_calls: tuple[float, int] | None
         changes, answers, next_wake, first_expiry, ring_back, next_id, calls, of_calls = settled
-        in_process, snoozed, succeeded, queued, spent, size, found, duplicates = changes
+        in_process, snoozed, succeeded, queued, spent, size, scheduled, found, duplicates = changes
         counters, leases, rotation = self._tables.counters, self._tables.leases, self._tables.rotation
         counters.in_process += in_process
         counters.snoozed += snoozed
@@ -135,7 +138,7 @@ class PlainTurns:
         counters.queued += queued
         counters.expenditure += spent
         counters.bytes += size
-        counters.scheduled += found
+        counters.scheduled += scheduled
         counters.found += found
         counters.duplicates += duplicates
         self._tables.history.noted(answers)
@@ -146,6 +149,16 @@ class PlainTurns:
             leases.next_expiry = first_expiry
         leases.calls += calls[1:] if calls and leases.calls and leases.calls[-1][1] == calls[0][1] else calls
         return of_calls
+
+    def place(self, batch: Any, page: tuple[str, str] | None, now: float) -> int:
+        """Put the URIs of a batch of the kernel that are new on their queues; return their number.
+
+        `page` has the URL of the page on which they were found, and the hops of its links. O(1) for each.
+        """
+        self.begin()
+        placed: int = self.kernel.place(batch, page, now, self)
+        self.settle()
+        return placed
 
     def wake_due(self, now: float, limit: int) -> tuple[bool, int]:
         """Move the first snoozed queues that are due to the ring's back; return whether these were all, and how many.

@@ -56,7 +56,7 @@ class Admitter:
         if kernel is not None and self._candidates.query_rules is not None and tables.filter is None:
             self._plain = PlainBatches(tables, turns, self._candidates, seen)
             if turns.plain is not None:
-                turns.plain.admission = self._plain.link_admission(self._kind_of_links)
+                turns.plain.admission = self._plain.parts(self._admits_links)
         self.canonicalizer_id = self._candidates.canonicalizer_id
 
     def update_priorities(self, updates: PriorityUpdates) -> None:
@@ -106,11 +106,11 @@ class Admitter:
         elif batch:
             self._admit(found, batch, tally, now, via)
 
-    def _kind_of_links(self) -> tuple[bytes, int, int] | None:
+    def _admits_links(self) -> bool:
         in_force = self._tables.in_force
         if self._plain is None or self._updates is not None or in_force.has_limits or in_force.counts_links:
-            return None
-        return self._plain.kind_of_links()
+            return False
+        return self._plain.admits_links()
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI with a normalized URL would be placed on."""

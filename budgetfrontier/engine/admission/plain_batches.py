@@ -16,7 +16,7 @@ from budgetfrontier.engine.admission import seen as seen_table
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special
 from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.native import kernel
-from budgetfrontier.engine.plain_turns import LinkAdmission
+from budgetfrontier.engine.plain_turns import AdmissionParts
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.errors import InvalidUrl
@@ -115,7 +115,7 @@ class PlainBatches:
 
     def sizes(self, batch: PlainBatch) -> dict[str, int]:
         """Return how many URIs of a batch may be new, by queue; one that is given twice counts twice."""
-        return {row[0]: row[1] for row in batch.uris.queues(0.0)}
+        return dict(batch.uris.queues())
 
     def candidates(self, batch: PlainBatch, given: Sequence[Any], via: CrawlUri | None) -> Batch:
         """Return a batch as `Candidates.read` does: some of its URIs may be FULL. Calls no policy."""
@@ -136,51 +136,30 @@ class PlainBatches:
         invalid = [uri for uri, result in zip(given, results, strict=True) if result is Admission.INVALID]
         return Batch(candidates, [], invalid, each, batch.reasons)
 
-    def _rank(self) -> bytes:
-        return keys.rank.pack(NORMAL, PRIORITY_ZERO, self._tables.in_force.constant_cost, 0)[_RANK]
-
-    def _flip(self) -> int:
-        """Return the number by which an ordinal becomes an arrival: ordinal ^ flip copies `uri_order.arrival`."""
-        return uri_order.arrival(0, lifo=self._tables.in_force.base.lifo)
-
     def _place(self, found: Any, now: float, via: CrawlUri | None) -> int:
         """Put new URIs on their queues; return their number."""
-        tables = self._tables
-        counters, base = tables.counters, tables.in_force.base
-        rows = found.queues(now)
-        queues = [tables.queues.find_or_create(row[0]) for row in rows]
-        records, urls = found.records(
-            [queue.id for queue in queues],
-            self._rank(),
-            counters.ordinal,
-            self._flip(),
-            _page(via),
-            listed=tables.urls is not None,
-        )
-        new = len(records)
-        counters.ordinal += new
-        counters.scheduled += new
-        if new:
-            tables.pending.insert(records, urls)
-        for queue, (_, arrived, short, first) in zip(queues, rows, strict=True):
-            self._turns.arrived(queue, arrived, short, base, None, first)
-        return new
+        assert self._turns.plain is not None
+        return self._turns.plain.place(found, _page(via), now)
 
-    # -- with the ends of leases
+    # -- by the kernel's turns
 
-    def link_admission(self, kind: Callable[[], tuple[bytes, int, int] | None]) -> LinkAdmission:
-        """Return the parts by which the kernel admits the links of pages, if `kind` says that it may."""
+    def parts(self, admits_links: Callable[[], bool]) -> AdmissionParts:
+        """Return the parts by which the kernel places URIs, and admits links if `admits_links` says that it may."""
         tables, queues = self._tables, self._tables.queues
-        return LinkAdmission(
-            self._kernel, self._candidates.authority, kind, tables.env, queues.ids, queues.find_or_create
-        )
+        of_tables = tables.env, queues.ids, queues.find_or_create, tables.pending.insert
+        return AdmissionParts(self._kernel, self._candidates.authority, self._kind, admits_links, *of_tables)
 
-    def kind_of_links(self) -> tuple[bytes, int, int] | None:
-        """Return `LinkAdmission.kind`, as far as limits have no say."""
+    def _kind(self) -> tuple[bytes, int, int, bool]:
+        """Return `AdmissionParts.kind`."""
+        in_force, kept = self._tables.in_force, self._tables.urls is not None
+        rank = keys.rank.pack(NORMAL, PRIORITY_ZERO, in_force.constant_cost, 0)[_RANK]
+        flip = uri_order.arrival(0, lifo=in_force.base.lifo)  # ordinal ^ flip copies `uri_order.arrival`
+        return rank, flip, in_force.base.per_queue_concurrency, kept
+
+    def admits_links(self) -> bool:
+        """Return whether the kernel may admit links by itself, as far as limits have no say."""
         tables = self._tables
-        if tables.urls is not None or tables.former_assignments or not self._candidates.are_simple():
-            return None
-        return self._rank(), self._flip(), tables.in_force.base.per_queue_concurrency
+        return tables.urls is None and not tables.former_assignments and self._candidates.are_simple()
 
     # -- one by one
 

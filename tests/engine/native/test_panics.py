@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Finish, Frontier, Lease, Outcome
+from budgetfrontier import CrawlUri, Finish, Frontier, Lease, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native, pending
 from budgetfrontier.errors import FrontierError
@@ -63,6 +63,7 @@ def everything(path: Path, clock: ManualClock) -> None:
                 clock.advance(5.0)
             frontier.finish_many(frontier.lease(1))
             frontier.finish_many(frontier.lease(2))
+            frontier.schedule(CrawlUri("http://a.test/first", priority=9))
             frontier.retire("a.test")
             frontier.undo(kernel(frontier).counters.audit)
             frontier.schedule_many(pages("c", 9, first=20 + frontier.summary().scheduled))

@@ -64,7 +64,7 @@ pub struct Row {
     pub count: i64,
     /// The short form of the last one's URL, and the place of the first one.
     pub short: Py<PyString>,
-    first: usize,
+    pub first: usize,
 }
 
 /// What one URI of a batch is.
@@ -160,14 +160,9 @@ impl PlainBatch {
         )
     }
 
-    /// Return of each queue its key, the number of URIs, the short form of the last and the time of the first, in the
-    /// order of the first ones. `now` is the time of URIs that arrived together.
-    fn queues<'py>(&mut self, py: Python<'py>, now: f64) -> PyResult<Bound<'py, PyList>> {
-        let listed = PyList::empty(py);
-        for Row { key, count, short, first } in self.rows(py)? {
-            listed.append((key, count, short, self.times.get(first).copied().unwrap_or(now)))?;
-        }
-        Ok(listed)
+    /// Return of each queue its key and the number of URIs, in the order of the first ones.
+    fn queues(&mut self, py: Python<'_>) -> PyResult<Vec<(Py<PyString>, i64)>> {
+        Ok(self.rows(py)?.into_iter().map(|row| (row.key, row.count)).collect())
     }
 
     /// Return of each URI its fingerprint, the place of its queue among those that `queues` has returned, its value, and
@@ -181,13 +176,14 @@ impl PlainBatch {
         }
         Ok(found)
     }
+}
 
+impl PlainBatch {
     /// Return keys and values of the pending records in the order of keys, and on request for each of them what the
     /// table of URLs needs: fingerprint, queue's id, short form and key.
     ///
     /// `ids` are those of the queues that `queues` has returned; the first URI arrives after `ordinal`, and `flip`
     /// turns an ordinal into an arrival.
-    #[pyo3(signature = (ids, rank, ordinal, flip, page, *, listed))]
     #[allow(clippy::too_many_arguments)]
     pub fn records<'py>(
         &self,
@@ -218,9 +214,7 @@ impl PlainBatch {
         }
         Ok((found, urls))
     }
-}
 
-impl PlainBatch {
     /// Return the queues of the URIs, in the order of the first ones.
     pub fn rows(&mut self, py: Python<'_>) -> PyResult<Vec<Row>> {
         let mut rows: Vec<(&Queue, i64, &Uri, usize)> = Vec::new();

@@ -20,6 +20,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use self::ends::Ended;
 use self::limits::Limits;
 use self::work::{CUT_SHORT, NOT_ANSWERED, Settled, Terms, Totals, Work, answered, begun};
+use crate::batch::{Page, PlainBatch};
 use crate::calls::{self, Calls};
 use crate::charged_attempts::ChargedAttempts;
 use crate::ended_attempts::EndedAttempts;
@@ -115,10 +116,21 @@ impl Turns {
     fn settle(&self) -> PyResult<Option<Settled>> {
         let Some(work) = self.lock()?.take() else { return Ok(None) };
         let Work { ring_back, next_wake, next_id, calls_made, totals, calls, .. } = work;
-        let Totals { in_process, snoozed, succeeded, queued, spent, bytes, found, duplicates, answers, first_expiry } =
-            totals;
+        let Totals {
+            in_process,
+            snoozed,
+            succeeded,
+            queued,
+            spent,
+            bytes,
+            scheduled,
+            found,
+            duplicates,
+            answers,
+            first_expiry,
+        } = totals;
         let of_calls = calls.map(|calls| (calls.latest, calls.operations));
-        let changes = [in_process, snoozed, succeeded, queued, spent, bytes, found, duplicates];
+        let changes = [in_process, snoozed, succeeded, queued, spent, bytes, scheduled, found, duplicates];
         Ok(Some((changes, answers, next_wake, first_expiry, ring_back, next_id, calls_made, of_calls)))
     }
 
@@ -147,6 +159,23 @@ impl Turns {
     fn wake_due(&self, py: Python<'_>, now: f64, limit: usize, moves: &Bound<'_, PyAny>) -> PyResult<(bool, usize)> {
         let mut lock = self.lock()?;
         self.wake(py, begun(&mut lock)?, now, limit, moves)
+    }
+
+    /// Put the URIs of a batch that are new on their queues, and return their number; `now` is the time of those that
+    /// arrived together, and `page` the one on which they were found.
+    fn place(
+        &self,
+        py: Python<'_>,
+        batch: &Bound<'_, PlainBatch>,
+        page: Option<Page>,
+        now: f64,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let mut lock = self.lock()?;
+        let (work, terms) = (begun(&mut lock)?, links::Terms::now(py, moves)?);
+        let batch = &mut batch.borrow_mut();
+        self.place_on_queues(py, work, &terms, batch, page, links::NO_QUEUE, now, moves)?;
+        Ok(batch.entries.len())
     }
 
     /// Answer a call of `Frontier.lease` without a `ttl`. If it is not answered, Python hands out the rest.

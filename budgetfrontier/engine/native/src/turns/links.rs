@@ -1,6 +1,7 @@
-//! The links of a page, which are admitted before its lease ends.
+//! The placing of plain URIs on their queues, and the links of a page, which are admitted before its lease ends.
 //!
-//! `engine/finish.py` (Finisher.finish) and `engine/admission/plain_batches.py` (PlainBatches.admit) are the definition.
+//! `engine/finish.py` (Finisher.finish), `engine/admission/admit.py` (Admitter) and `engine/admission/placing.py`
+//! (Placer) are the definition.
 
 use std::sync::Arc;
 
@@ -20,44 +21,57 @@ use crate::records::Rank;
 const MAX_HOPS: usize = 1024;
 const LONGEST_SHOWN: usize = 1024;
 
-/// What admission needs beside the tables of turns: `LinkAdmission` of `engine/plain_turns.py`.
+/// What admission needs beside the tables of turns: `AdmissionParts` of `engine/plain_turns.py`.
 #[derive(FromPyObject)]
 struct Admission {
     reader: Py<BatchReader>,
     /// The function of `BatchReader.read`.
     authority: Py<PyAny>,
-    /// Returns the fields of `Kind`; None if Python has to admit links.
+    /// Returns the fields of `Kind`.
     kind: Py<PyAny>,
     env: Py<PyAny>,
     /// The ids of queues in memory by key, and the function that returns the record of any other.
     ids: Py<PyDict>,
     find_or_create: Py<PyAny>,
+    /// Adds pending records with their URLs: `PendingTable.insert`.
+    insert: Py<PyAny>,
 }
 
-/// The rank of links, what turns an ordinal into an arrival, and how many URIs of a queue may be out.
-type Kind = (Rank, u64, i64);
+/// What all URIs have in common: their rank, what turns an ordinal into an arrival, how many URIs of a queue may be out,
+/// and whether their URLs are kept.
+type Kind = (Rank, u64, i64, bool);
 
-/// What holds for all links from a `begin` to its `settle`.
+/// What holds for all URIs from a `begin` to its `settle`.
 pub struct Terms {
     admission: Admission,
     kind: Kind,
     /// `Cursor.put` of py-lmdb for the table `seen`, and `Cursor.putmulti` for `pending`.
     see: Py<PyAny>,
-    insert: Py<PyAny>,
+    put: Py<PyAny>,
 }
 
 impl Terms {
-    /// Return them; None if Python has to admit links.
-    fn now(py: Python<'_>, moves: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Self>>> {
-        let admission = moves.getattr(intern!(py, "admission"))?.extract::<Option<Admission>>()?;
-        let Some(admission) = admission else { return Ok(None) };
-        let Some(kind) = admission.kind.bind(py).call0()?.extract()? else { return Ok(None) };
+    pub fn now(py: Python<'_>, moves: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let admission: Admission = moves.getattr(intern!(py, "admission"))?.extract()?;
+        let kind = admission.kind.bind(py).call0()?.extract()?;
         let env = admission.env.bind(py);
         let see = env.getattr(intern!(py, "seen"))?.getattr(intern!(py, "put"))?.unbind();
-        let insert = env.getattr(intern!(py, "pending"))?.getattr(intern!(py, "putmulti"))?.unbind();
-        Ok(Some(Arc::new(Self { admission, kind, see, insert })))
+        let put = env.getattr(intern!(py, "pending"))?.getattr(intern!(py, "putmulti"))?.unbind();
+        Ok(Self { admission, kind, see, put })
+    }
+
+    /// Return them if the kernel may admit links: None if Python has to.
+    fn of_links(py: Python<'_>, moves: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Self>>> {
+        let admission = moves.getattr(intern!(py, "admission"))?;
+        if admission.is_none() || !admission.call_method0(intern!(py, "admits_links"))?.is_truthy()? {
+            return Ok(None);
+        }
+        Self::now(py, moves).map(|terms| Some(Arc::new(terms)))
     }
 }
+
+/// The id of no queue.
+pub const NO_QUEUE: u32 = 0;
 
 /// Links that were read, and the page that has them.
 pub struct Links {
@@ -85,7 +99,7 @@ impl Turns {
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Links>> {
         if work.links.is_none() {
-            work.links = Some(Terms::now(py, moves)?);
+            work.links = Some(Terms::of_links(py, moves)?);
         }
         let Some(Some(terms)) = work.links.clone() else { return Ok(None) };
         let admission = &terms.admission;
@@ -116,15 +130,33 @@ impl Turns {
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<Counted> {
         let Links { terms, mut batch, page } = links;
-        let (admission, (rank, flip, concurrency)) = (&terms.admission, terms.kind);
         batch.record(py, terms.see.bind(py))?;
-        admission.reader.bind(py).borrow_mut().remember(&batch);
+        terms.admission.reader.bind(py).borrow_mut().remember(&batch);
         let (links, new) = (batch.each.len() as i64, batch.entries.len() as i64);
         work.totals.found += new;
         work.totals.duplicates += links - new;
-        let mut counted = Counted { links, new, own: 0 };
+        let own = self.place_on_queues(py, work, &terms, &mut batch, Some(page), queue, now, moves)?;
+        Ok(Counted { links, new, own })
+    }
+
+    /// Put the URIs of a batch that are new on their queues: copies `Placer.place`. `now` is the time of URIs that
+    /// arrived together. Returns how many are on the queue with an id.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn place_on_queues(
+        &self,
+        py: Python<'_>,
+        work: &mut Work,
+        terms: &Terms,
+        batch: &mut PlainBatch,
+        page: Option<Page>,
+        queue: u32,
+        now: f64,
+        moves: &Bound<'_, PyAny>,
+    ) -> PyResult<i64> {
+        let (admission, (rank, flip, concurrency, kept)) = (&terms.admission, terms.kind);
+        let new = batch.entries.len();
         if new == 0 {
-            return Ok(counted);
+            return Ok(0);
         }
         let rows = batch.rows(py)?;
         let mut queues = Vec::with_capacity(rows.len());
@@ -138,17 +170,23 @@ impl Turns {
         let counters = self.parts.counters.bind(py);
         let ordinal: u64 = counters.getattr(intern!(py, "ordinal"))?.extract()?;
         counters.setattr(intern!(py, "ordinal"), ordinal + new as u64)?;
-        let (records, _) = batch.records(py, ids.clone(), rank, ordinal, flip, Some(page), false)?;
-        self.insert(py, &terms, &records)?;
-        let env = admission.env.bind(py);
-        work.is_full |= env.getattr(intern!(py, "due"))?.is_truthy()?;
+        work.totals.scheduled += new as i64;
+        let (records, urls) = batch.records(py, ids.clone(), rank, ordinal, flip, page, kept)?;
+        if kept {
+            admission.insert.bind(py).call1((records, urls))?;
+        } else {
+            self.insert(py, terms, &records)?;
+        }
+        work.is_full |= admission.env.bind(py).getattr(intern!(py, "due"))?.is_truthy()?;
+        let mut own = 0;
         for ((found, id), row) in queues.iter().zip(ids).zip(rows) {
             if id == queue {
-                counted.own = row.count;
+                own = row.count;
             }
-            self.arrived(py, work, found, concurrency, (row.count, row.short.bind(py)), now, moves)?;
+            let first = batch.times.get(row.first).copied().unwrap_or(now);
+            self.arrived(py, work, found, concurrency, (row.count, row.short.bind(py)), first, moves)?;
         }
-        Ok(counted)
+        Ok(own)
     }
 
     /// Return the record of a queue, to be changed: copies `QueueCache.find_or_create`.
@@ -178,7 +216,7 @@ impl Turns {
             size += value.as_bytes().len();
         }
         drop(ahead);
-        terms.insert.bind(py).call1((records,))?;
+        terms.put.bind(py).call1((records,))?;
         terms.admission.env.bind(py).call_method1(intern!(py, "wrote"), (size, records.len()))?;
         Ok(())
     }

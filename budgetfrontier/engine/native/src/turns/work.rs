@@ -23,7 +23,7 @@ pub struct Work {
     pub has_read: bool,
     /// Whether LMDB has as many changed pages in memory as may be.
     pub is_full: bool,
-    /// What holds for links: None before the first page that has some, and in it where Python admits them.
+    /// What holds for links: None before the first page that has some, None in it where Python admits them.
     pub links: Option<Option<Arc<links::Terms>>>,
     /// The calls that need nothing else; None: Python answers all.
     pub calls: Option<Calls>,
@@ -66,7 +66,8 @@ pub struct Totals {
     pub queued: i64,
     pub spent: i64,
     pub bytes: i64,
-    /// Links that were new, and those that were known.
+    /// URIs that were placed on their queues; links that were new, and those that were known.
+    pub scheduled: i64,
     pub found: i64,
     pub duplicates: i64,
     /// Answers by class.
@@ -84,6 +85,7 @@ impl Default for Totals {
             queued: 0,
             spent: 0,
             bytes: 0,
+            scheduled: 0,
             found: 0,
             duplicates: 0,
             answers: [0; 5],
@@ -92,7 +94,7 @@ impl Default for Totals {
     }
 }
 
-pub type Settled = ([i64; 8], [i64; 5], f64, f64, i64, i64, Vec<(i64, f64)>, Option<(f64, usize)>);
+pub type Settled = ([i64; 9], [i64; 5], f64, f64, i64, i64, Vec<(i64, f64)>, Option<(f64, usize)>);
 
 /// How a call went: it is Python's, or was answered, or that and something is due at its end.
 pub const NOT_ANSWERED: u8 = 0;
