@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import force_setattr
+
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.engine import history
 from budgetfrontier.engine.native import kernel
@@ -75,7 +77,8 @@ class PlainTurns:
             "attempts": tables.history.attempts,
             "links": tables.history.links,
             "lease": Lease,
-            "make_lease": _plain_lease,
+            "uri": CrawlUri,
+            "set": force_setattr,
             "finish": Finish,
             "success": Outcome.SUCCESS,
             "random": tables.random.random,
@@ -189,19 +192,3 @@ class PlainTurns:
         place: int = self.kernel.end(items, start, late, now, now + self._tables.longest_delay, self)
         self.settle()
         return place
-
-
-def _plain_lease(
-    lease_id: int,
-    queue: str,
-    url: str,
-    cost: int,
-    expires: float,
-    queue_id: int,
-    key: bytes,
-    via: str | None = None,
-    hops: str = "",
-) -> Lease:
-    """Return a lease of a URI that was never leased before, for less than calls of the classes by the kernel cost."""
-    uri = CrawlUri(url, via=via, hops=hops, cost=cost)
-    return Lease(lease_id, queue, uri, cost, expires, 1, 1, queue_id, key)

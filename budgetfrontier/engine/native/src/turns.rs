@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{IntoPyDict, PyDict, PyList, PyTuple};
 
 use self::ends::Ended;
 use self::limits::Limits;
@@ -36,6 +36,12 @@ use crate::taken_keys::TakenKeys;
 /// The leases and links of one operation at the most: `finish_many.BATCH`.
 const MOST_OPERATIONS: usize = 1000;
 
+struct Cost {
+    cost: Py<PyAny>,
+    /// Copies a CrawlUri with it, for two thirds of what it costs to make one.
+    uri: Py<PyAny>,
+}
+
 /// The tables that turns and ends of leases change: the parts of the engine own them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -53,9 +59,10 @@ struct Parts {
     counters: Py<PyAny>,
     attempts: Py<EndedAttempts>,
     links: Py<PyDict>,
-    /// The classes Lease and Finish, the function that makes leases, and the outcome SUCCESS.
+    /// The classes Lease, CrawlUri and Finish, what sets a field of a URI, and the outcome SUCCESS.
     lease: Py<PyAny>,
-    make_lease: Py<PyAny>,
+    uri: Py<PyAny>,
+    set: Py<PyAny>,
     finish: Py<PyAny>,
     success: Py<PyAny>,
     /// Draws a share of the jitter.
@@ -68,9 +75,10 @@ pub struct Turns {
     parts: Parts,
     /// By the first byte of a value; empty: it is no plain URL.
     schemes: Vec<String>,
-    /// The part of a key before its cost, and the first cost that is not low.
+    /// The part of a key before its cost, and costs from 0 on.
     normal: [u8; 5],
-    costs: u32,
+    costs: Vec<Cost>,
+    one: Py<PyAny>,
     /// Attempts that are counted at once at the most.
     most_ended: usize,
     /// None outside of `begin` and `settle`. It is locked in the middle of a call, which signal handlers may interrupt.
@@ -81,9 +89,23 @@ pub struct Turns {
 impl Turns {
     #[new]
     #[pyo3(signature = (parts, *, schemes, normal, costs, most_ended))]
-    fn new(parts: Parts, schemes: HashMap<u8, String>, normal: [u8; 5], costs: u32, most_ended: usize) -> Self {
+    fn new(
+        py: Python<'_>,
+        parts: Parts,
+        schemes: HashMap<u8, String>,
+        normal: [u8; 5],
+        costs: usize,
+        most_ended: usize,
+    ) -> PyResult<Self> {
+        let of_cost = |cost: usize| -> PyResult<Cost> {
+            let named = [("cost", cost)].into_py_dict(py)?;
+            let uri = parts.uri.bind(py).call(("",), Some(&named))?.getattr("__copy__")?.unbind();
+            Ok(Cost { cost: cost.into_pyobject(py)?.into_any().unbind(), uri })
+        };
+        let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
         let schemes = (0..=u8::MAX).map(|mark| schemes.get(&mark).cloned().unwrap_or_default()).collect();
-        Self { parts, schemes, normal, costs, most_ended, work: Mutex::default() }
+        let one = 1i64.into_pyobject(py)?.into_any().unbind();
+        Ok(Self { parts, schemes, normal, costs, one, most_ended, work: Mutex::default() })
     }
 
     /// Begin with the limits in force, the ring's last position, the next wake time, and the next lease's id.

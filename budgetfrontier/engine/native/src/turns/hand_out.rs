@@ -4,9 +4,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyList, PyString};
 
-use super::Turns;
 use super::limits::{is_over_total, may_lease};
 use super::work::Work;
+use super::{Cost, Turns};
 use crate::leases_out::Mine;
 use crate::live_queue::{LiveQueue, Seconds, State};
 use crate::overrides::QueueSettings;
@@ -54,7 +54,7 @@ impl Turns {
             let Some((key, value)) = record else { break }; // all of it is out
             let (key, value) = (key.bind(py), value.bind(py));
             let mut queue = found.borrow_mut();
-            let Some(cost) = self.cost(key.as_bytes()) else { break };
+            let Some((amount, cost)) = self.cost(key.as_bytes()) else { break };
             let Some(place) = PendingKey::new(key.as_bytes()) else { break };
             let Some((url, found)) = self.url(queue.queue.bind(py).to_str()?, value.as_bytes()) else { break };
             let url = PyString::new(py, &url);
@@ -67,19 +67,27 @@ impl Turns {
             {
                 break;
             }
-            let (name, make) = (queue.queue.bind(py), parts.make_lease.bind(py));
-            let lease = match found {
-                None => make.call1((lease_id, name, &url, cost, &expires, id, key))?,
-                Some((via, hops)) => make.call1((lease_id, name, &url, cost, &expires, id, key, via, hops))?,
-            };
+            let (uri, set) = (cost.uri.bind(py).call0()?, parts.set.bind(py));
+            set.call1((&uri, intern!(py, "url"), &url))?;
+            if let Some((via, hops)) = found {
+                set.call1((&uri, intern!(py, "via"), via))?;
+                set.call1((&uri, intern!(py, "hops"), hops))?;
+            }
+            let one = self.one.bind(py);
+            let of_lease = (lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, id, key);
+            let lease = parts.lease.bind(py).call1(of_lease)?;
             leased.append(&lease)?;
             parts.dirty.bind(py).borrow_mut().insert(id);
             parts.taken.bind(py).borrow_mut().take(place);
-            parts.out.bind(py).borrow_mut().insert(lease_id, lease.unbind(), Mine { queue_id: id, key: place, cost });
+            parts.out.bind(py).borrow_mut().insert(
+                lease_id,
+                lease.unbind(),
+                Mine { queue_id: id, key: place, cost: amount },
+            );
             parts.ahead.borrow_mut(py).drop_first(id);
             ring.take_front();
             queue.out += 1;
-            queue.reserved += i64::from(cost);
+            queue.reserved += i64::from(amount);
             queue.last_leased = url.unbind();
             queue.last_lease_time = now as i64;
             work.next_id += 1;
@@ -152,11 +160,12 @@ impl Turns {
     }
 
     /// Return the cost of a pending record without a rank of its own, if it is a low one.
-    fn cost(&self, key: &[u8]) -> Option<u32> {
+    fn cost(&self, key: &[u8]) -> Option<(u32, &Cost)> {
         if key.len() != KEY || key[KIND] != self.normal {
             return None;
         }
-        Some(u32::from_be_bytes(key[COST].try_into().ok()?)).filter(|cost| *cost < self.costs)
+        let amount = u32::from_be_bytes(key[COST].try_into().ok()?);
+        Some((amount, self.costs.get(amount as usize)?))
     }
 
     /// Return the URL of a pending record, and the page on which it was found with the hops, if these are all that it
