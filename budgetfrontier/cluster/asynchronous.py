@@ -107,12 +107,15 @@ class AsyncClusterFrontier:
         [admission] = await self.schedule_each([uri])
         return admission
 
-    async def schedule_many(self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None) -> Tally:
+    async def schedule_many(
+        self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None, brought: bool = False
+    ) -> Tally:
         """Admit a batch; count the results.
 
-        Counts are added to `tally`, if given, as they come, so that it is right after an error or Ctrl-C, too.
+        Counts are added to `tally`, if given, as they come, so that it is right after an error or Ctrl-C, too. URIs
+        that are `brought` from outside of the crawl, as by an import, do not count as found.
         """
-        return await self.transport.run(self._calls.schedule_many(uris, tally))
+        return await self.transport.run(self._calls.schedule_many(uris, tally, brought=brought))
 
     async def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch; return the result for each URI."""

@@ -105,12 +105,15 @@ class ClusterFrontier:
         [admission] = self.schedule_each([uri])
         return admission
 
-    def schedule_many(self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None) -> Tally:
+    def schedule_many(
+        self, uris: Iterable[str | CrawlUri], *, tally: Tally | None = None, brought: bool = False
+    ) -> Tally:
         """Admit a batch; count the results.
 
-        Counts are added to `tally`, if given, as they come, so that it is right after an error or Ctrl-C, too.
+        Counts are added to `tally`, if given, as they come, so that it is right after an error or Ctrl-C, too. URIs
+        that are `brought` from outside of the crawl, as by an import, do not count as found.
         """
-        return self.transport.run(self._calls.schedule_many(uris, tally))
+        return self.transport.run(self._calls.schedule_many(uris, tally, brought=brought))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch; return the result for each URI."""

@@ -81,12 +81,16 @@ class Connected(msgspec.Struct, array_like=True):
 
 
 class Uris(msgspec.Struct, array_like=True):
-    """A batch of URIs; `charge` is for `MarkSeen`, `maxsize` and `again` are for `AdmitMany` and `AdmitEach`."""
+    """A batch of URIs; `charge` is for `MarkSeen`, `maxsize` and `again` are for `AdmitMany` and `AdmitEach`.
+
+    `brought` is for `ScheduleMany`: they come from outside of the crawl, as in an import, so that none counts as found.
+    """
 
     uris: list[Uri]
     charge: bool = False
     maxsize: int = 0
     again: bool = False
+    brought: bool = False
 
 
 class Admitted(msgspec.Struct, array_like=True):

@@ -25,14 +25,14 @@ class Batches:
         self._guard = guard
         self._admitter = admitter
 
-    def schedule(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Admit a batch; count the results."""
+    def schedule(self, uris: Iterable[str | CrawlUri], found: bool | None = None) -> Tally:
+        """Admit a batch; count the results. `found` is that of `Tables.count_found`."""
         guard = self._guard
 
         def take(part: list[str | CrawlUri], tally: Tally) -> None:
             before = tally.added
             self._admitter.take(part, tally, guard.now())
-            guard.tables.count_found(tally.added - before)
+            guard.tables.count_found(tally.added - before, found)
 
         return self._count(uris, take)
 

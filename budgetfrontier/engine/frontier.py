@@ -147,7 +147,13 @@ class Frontier:
         recorder = parts.recorder
         changelog = None if recorder is None else Changelog(self._guard, self._delivery, recorder)
         self._internals = Internals(
-            self._guard, self._admitter, self._steering, disk_guard=disk_guard, known=self._known, changelog=changelog
+            self._guard,
+            self._admitter,
+            self._batches,
+            self._steering,
+            disk_guard=disk_guard,
+            known=self._known,
+            changelog=changelog,
         )
         self._plain = self._kernel.turns.plain
         self._answers: Any = None if self._plain is None else self._plain.kernel

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.model import CrawlUri, KeptTotals, KeptUrl, Lease
+from budgetfrontier.core.model import CrawlUri, KeptTotals, KeptUrl, Lease, Tally
 from budgetfrontier.engine import arguments, known_urls, lease_by_queue, regulation
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.api_commands import Steering
+from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.changelog import Changelog
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.disk_guard import DiskGuard
@@ -33,6 +35,7 @@ class Internals:
         self,
         guard: Guard,
         admitter: Admitter,
+        batches: Batches,
         steering: Steering,
         *,
         disk_guard: DiskGuard,
@@ -43,6 +46,7 @@ class Internals:
         self._kernel = guard.kernel
         self._tables = guard.tables
         self._admitter = admitter
+        self._batches = batches
         self._steering = steering
         self._disk_guard = disk_guard
         self._known = known
@@ -114,6 +118,13 @@ class Internals:
             raise ValueError("address is empty; give the IP address of the host")
         reassignment = self._kernel.turns.reassignment
         guard.operate(lambda: reassignment.know_address(host, address, guard.now()), changes=1)
+
+    def schedule(self, uris: Iterable[Any], *, found: bool) -> Tally:
+        """Schedule URIs as `schedule_many` does, None as an INVALID one; all that are added count as `found`, or none.
+
+        For those whose origin the caller knows: links of a page elsewhere, or an import.
+        """
+        return self._batches.schedule(uris, found)
 
     @property
     def seed_hosts(self) -> SeedHosts:

@@ -123,9 +123,9 @@ class Tables:
             halted=lambda: counters.state in HALTED,
         )  # fmt: skip
 
-    def count_found(self, admitted: int) -> None:
-        """Count URIs that a program has scheduled as found, if it has leased one before."""
-        if self.leases.given_out:
+    def count_found(self, admitted: int, found: bool | None = None) -> None:
+        """Count URIs that were scheduled as found, if they were; None: if a program has, that has leased one before."""
+        if found or (found is None and self.leases.given_out):
             self.counters.found += admitted
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:

@@ -92,9 +92,9 @@ def schedule(uri: str | CrawlUri) -> Steps[Admission]:
     return admissions[0]
 
 
-def schedule_many(uris: Iterable[str | CrawlUri]) -> Steps[Tally]:
-    """Admit a batch; count the results."""
-    return (yield from _tallied(protocol.SCHEDULE_MANY, uris))
+def schedule_many(uris: Iterable[str | CrawlUri], *, brought: bool = False) -> Steps[Tally]:
+    """Admit a batch; count the results. URIs that are `brought` from outside of the crawl do not count as found."""
+    return (yield from _tallied(protocol.SCHEDULE_MANY, uris, brought=arguments.flag(brought, "brought")))
 
 
 def mark_seen(uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Steps[Tally]:
@@ -126,10 +126,15 @@ def admit_each(uris: Iterable[str | CrawlUri], maxsize: int, again: bool) -> Ste
 
 
 def _tallied(
-    method: protocol.Method, uris: Iterable[str | CrawlUri], *, charge: bool = False, maxsize: int = 0
+    method: protocol.Method,
+    uris: Iterable[str | CrawlUri],
+    *,
+    charge: bool = False,
+    maxsize: int = 0,
+    brought: bool = False,
 ) -> Steps[Tally]:
     tally = Tally()
-    for reply in (yield Train(_batches(method, uris, charge, maxsize=maxsize))):
+    for reply in (yield Train(_batches(method, uris, charge, maxsize=maxsize, brought=brought))):
         tally.add(reply)
     return tally
 
@@ -141,16 +146,17 @@ def _batches(
     *,
     maxsize: int = 0,
     again: bool = False,
+    brought: bool = False,
 ) -> Iterator[Rpc]:
     arguments.several(uris)
     remaining = iter(uris)
-    options = b"".join(map(protocol.encode, (charge, maxsize, again)))
+    options = b"".join(map(protocol.encode, (charge, maxsize, again, brought)))
     while batch := list(islice(remaining, PART)):
         for part in _parts(sendable(batch)):
-            yield Rpc(method, _ARRAY_OF_FOUR + part + options)
+            yield Rpc(method, _ARRAY_OF_FIVE + part + options)
 
 
-_ARRAY_OF_FOUR = b"\x94"  # in MessagePack: the fields of Uris
+_ARRAY_OF_FIVE = b"\x95"  # in MessagePack: the fields of Uris
 
 
 def sendable(uris: Iterable[Any]) -> list[protocol.Uri]:

@@ -345,6 +345,19 @@ def test_uris_that_come_twice_count_once(owner: Owner) -> None:
     assert owner.partition.frontier.summary().queued == 3
 
 
+def test_links_of_pages_elsewhere_are_found_and_imports_are_not(owner: Owner) -> None:
+    """Whether this partition has leased anything or not."""
+    summary = owner.partition.frontier.summary
+    owner.log.tell((7, 0), Found([f"https://{OWN[0]}/1", f"https://{OWN[0]}/2", None]))
+    owner.apply()
+    assert (summary().found, summary().scheduled, summary().invalid) == (2, 2, 1)
+    owner.lease()
+    owner.call(protocol.SCHEDULE_MANY, Uris([f"https://{OWN[1]}/{page}" for page in range(4)], brought=True))
+    assert (summary().found, summary().scheduled) == (2, 6)
+    owner.schedule(f"https://{OWN[2]}/")  # a program that gives the links of a page after its end
+    assert (summary().found, summary().scheduled) == (3, 7)
+
+
 def test_commands_count_once_and_refused_ones_change_nothing(owner: Owner) -> None:
     owner.schedule(f"https://{OWN[0]}/")
     for command in (b"1", b"1", b"2"):

@@ -43,6 +43,13 @@ def test_budgets_of_imported_seeds_are_adjustments_in_their_partitions(
 
         monkeypatch.setattr(clusters, "connected", connected)
         import_seeds(cli)
+        with ClusterFrontier("test", cluster.directory) as frontier:
+            while not frontier.lease(9):
+                assert frontier.summary().queued
+            before = frontier.summary()
+            cli("import", *(f"https://{host}.test/{page}" for host in "abcdef" for page in range(4)))
+            after = frontier.summary()
+        assert (after.scheduled - before.scheduled, after.found) == (24, 0), "an import is no growth"
         adjust_by_file(cli, tmp_path / "more.adjust.yaml")
 
 

@@ -29,7 +29,7 @@ def decoded(method: protocol.Method, arguments: Any) -> Any:
 @pytest.mark.parametrize("method", [protocol.SCHEDULE_MANY, protocol.ADMIT_EACH])
 def test_a_uri_that_is_none_affects_no_other_of_its_batch(method: protocol.Method) -> None:
     assert decoded(method, [URIS, True, 3]) == protocol.Uris(DECODED, charge=True, maxsize=3)
-    assert decoded(method, [URIS[:1], True, 3, True, "a field of a later version"]).uris == URIS[:1]
+    assert decoded(method, [URIS[:1], True, 3, True, False, "a field of a later version"]).uris == URIS[:1]
 
 
 def test_a_uri_discovered_that_is_none_affects_no_end() -> None:

@@ -74,9 +74,11 @@ class Calls:
 
     # -- URIs in
 
-    def schedule_many(self, uris: Iterable[str | CrawlUri], tally: Tally | None = None) -> Steps[Tally]:
+    def schedule_many(
+        self, uris: Iterable[str | CrawlUri], tally: Tally | None = None, *, brought: bool = False
+    ) -> Steps[Tally]:
         """Admit URIs; count the results, in `tally` as they come if that is given."""
-        return self._tallied(uris, calls.schedule_many, tally)
+        return self._tallied(uris, lambda part: calls.schedule_many(part, brought=brought), tally)
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], charge: bool, tally: Tally | None = None) -> Steps[Tally]:
         """Mark URIs as seen; count the results like `schedule_many`."""

@@ -397,7 +397,7 @@ class ClusterOperator:
 
     def schedule(self, args: dict[str, Any]) -> dict[str, Any]:
         """Schedule the URIs of a command, each in its partition; the audit has nothing of it. Returns the counts."""
-        return structs.asdict(self.owners.frontier.schedule_many(map(uri_from, args["uris"])))
+        return structs.asdict(self.owners.frontier.schedule_many(map(uri_from, args["uris"]), brought=True))
 
     def check_letters(self, ids: Sequence[Any]) -> None:
         """Raise FrontierError if an id is that of no dead letter."""

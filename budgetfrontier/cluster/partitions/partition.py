@@ -361,7 +361,7 @@ class Partition:
 
     def _hear(self, source: int, message: Message) -> None:
         if isinstance(message, Found):
-            self.frontier.schedule_many(message.uris)  # type: ignore[arg-type]  # None is INVALID
+            self.frontier.internals.schedule(message.uris, found=True)
         elif isinstance(message, Steered):
             self._commands.take(message)
         else:

@@ -212,7 +212,7 @@ def submit_to_cluster(
         counts.unknown = len(given)
         try:
             if op == "schedule":
-                cluster.schedule_many(given, tally=tally)
+                cluster.schedule_many(given, tally=tally, brought=True)
             else:
                 cluster.mark_seen(given, charge=charge, tally=tally)
         finally:
