@@ -6,8 +6,8 @@ from budgetfrontier.core.model import Lease, QueueRecord
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import MAX_TURNS, Turns
 from budgetfrontier.rules import queue_states
-from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
-from budgetfrontier.storage.uri_values import restore_pending, tries
+from budgetfrontier.rules.queue_states import INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.storage.uri_values import restore_pending
 
 LIMIT = 1 << 16
 """URIs that one call hands out at the most, unless it says otherwise."""
@@ -99,8 +99,6 @@ class LeaseByQueue:
                 break
             leased.append(found)
             count += 1
-        if count:
-            queue.last_leased, queue.last_lease_time = leased[-1].uri.url, int(now)
         if not count and queue.state is not READY:
             return 0
         if stopped:
@@ -108,12 +106,7 @@ class LeaseByQueue:
                 queue.served = now
                 self._turns.set_interval(queue, queue.interval, now)
             return count
-        if count and self._turns.rest_after_lease(queue, settings, now):
-            self._turns.move(queue, SNOOZED, now)
-        elif queue_states.may_lease(queue, settings.per_queue_concurrency, settings.reached):
-            tables.rotation.move(queue, READY)
-        else:
-            tables.rotation.move(queue, IN_PROCESS)
+        self._turns.end_turn(queue, settings, now, leased=count > 0)
         return count
 
     def _moves(self, queue: QueueRecord, now: float) -> bool:
@@ -144,21 +137,8 @@ class LeaseByQueue:
         self._turns.cut_short |= self._left <= 0
 
     def _take(self, queue: QueueRecord, ttl: float, now: float) -> Lease | None:
-        pending, leases = self._tables.pending, self._tables.leases
-        record = pending.next(queue.id)
+        """Lease the next URI of a queue; return None if all are out."""
+        record = self._tables.pending.next(queue.id)
         if record is None:
             return None
-        key, value = record
-        uri = restore_pending(key, value, queue.queue)
-        if uri.source:
-            self._tables.note_label()
-        attempts, deliveries = tries(value)
-        cost, expires = uri.cost or 0, now + ttl
-        lease = Lease(leases.next_id, queue.queue, uri, cost, expires, deliveries + 1, attempts + 1, queue.id, key)
-        leases.out[lease.id] = lease
-        leases.made(1, now)
-        leases.next_expiry = min(leases.next_expiry, expires)
-        pending.hand_out(queue.id, key)
-        queue.out += 1
-        queue.reserved += cost
-        return lease
+        return self._turns.hand_out(queue, record, restore_pending(*record, queue.queue), now + ttl, now)

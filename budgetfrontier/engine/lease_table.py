@@ -80,12 +80,14 @@ class Leases:
         self._written[lease.id] = lease.began
         self.next_expiry = min(self.next_expiry, lease.expires)
 
-    def made(self, count: int, now: float) -> None:
-        """Note that a call has put so many leases more into `out`, with ids from `next_id` on."""
-        if count:
-            if not self.calls or self.calls[-1][1] != now:
-                self.calls.append((self.next_id, now))
-            self.next_id += count
+    def add(self, lease: Lease, now: float) -> None:
+        """Note a lease that goes out now; its id is `next_id`."""
+        if not self.calls or self.calls[-1][1] != now:
+            self.calls.append((lease.id, now))
+        self.out[lease.id] = lease
+        self.next_id += 1
+        if lease.expires < self.next_expiry:
+            self.next_expiry = lease.expires
 
     def due(self, now: float, most: int) -> list[Lease]:
         """Return at most `most` of the leases past their deadlines, by id; the caller ends them.

@@ -16,7 +16,7 @@ from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.read_ahead import ReadAhead
 from budgetfrontier.engine.taken_keys import Record, TakenKeys
 from budgetfrontier.engine.url_table import Arrival, New, UrlTable
-from budgetfrontier.rules.queue_states import INELIGIBLE, RETIRED
+from budgetfrontier.rules.queued_totals import is_queued
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.environment import Environment
@@ -209,8 +209,7 @@ class PendingTable:
         """Take a record that is out from its queue."""
         self.taken.remove(key)
         queue.queued -= 1
-        if queue.state is not RETIRED and queue.state is not INELIGIBLE:  # copies `queued_totals.is_queued`
-            self._counters.queued -= 1
+        self._counters.queued -= is_queued(queue.state)
 
     def delete(self, queue: QueueRecord, key: bytes) -> None:
         """Take a record that waits from its queue."""

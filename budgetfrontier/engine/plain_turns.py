@@ -119,8 +119,7 @@ class PlainTurns:
             effective = in_force.effective
             self._effective = self._new_effective(in_force.base if in_force.trivial else None, effective.for_all_like)
             self._in_force = in_force
-        paced, revision = in_force.of_lease[4] or tables.urls is not None, tables.counters.settings_revision
-        limits = self._effective, paced, revision, tables.rotation.best_waiting
+        limits = self._effective, tables.paces, tables.counters.settings_revision, tables.rotation.best_waiting
         self.kernel.begin(limits, tables.counters.ring_back, tables.rotation.next_wake, tables.leases.next_id, of_calls)
 
     def settle(self) -> tuple[float, int] | None:

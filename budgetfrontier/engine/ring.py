@@ -39,14 +39,15 @@ class Ring:
         self.gone: dict[int, int] = {}
         """The number of entries marked as gone, for each id that has some."""
         self._middle: deque[array[int]] = deque()
-        self._number = self._between = 0
-        """The number of all entries that are marked as gone, and of those in the middle."""
+        self._number = 0
+        """The number of all entries that are marked as gone."""
         self._joined_first: set[int] = set()
         """The ids in `gone` whose first entry is the valid one."""
         self._fill(iter(ids))
+        self._length = len(self.ids) + sum(map(len, self._middle))
 
     def _fill(self, ids: Iterator[int]) -> None:
-        """Put ids into the front, and the excess of a long ring into arrays."""
+        """Put ids into the front of an empty ring, and the excess of a long one into arrays."""
         self.ids.extend(islice(ids, LONGEST))
         while chunk := array("I", islice(ids, CHUNK)):
             self._put_between(chunk)
@@ -55,14 +56,9 @@ class Ring:
         if self.back is self.ids:
             self.back = deque()
         self._middle.append(chunk)
-        self._between += len(chunk)
 
     def __len__(self) -> int:
-        return self._entries() - self._number
-
-    def _entries(self) -> int:
-        ends = len(self.ids) if self.back is self.ids else len(self.ids) + len(self.back)
-        return ends + self._between
+        return self._length
 
     def __iter__(self) -> Iterator[int]:
         met: dict[int, int] = {}
@@ -77,62 +73,48 @@ class Ring:
     def append(self, queue_id: int) -> None:
         """Join at the back."""
         self.back.append(queue_id)
+        self._length += 1
 
     def appendleft(self, queue_id: int) -> None:
         """Join at the front."""
         self.ids.appendleft(queue_id)
+        self._length += 1
         if queue_id in self.gone:
             self._joined_first.add(queue_id)
 
     def front(self) -> int:
-        """Return the queue with the next turn; there must be one."""
-        self.skip()
-        if not self.ids:
-            self.refill()
-        return self.ids[0]
-
-    def popleft(self) -> int:
-        """Remove and return the queue with the next turn; there must be one."""
-        self.front()
-        queue_id = self.ids.popleft()
-        self._joined_first.discard(queue_id)
-        return queue_id
+        """Return the queue with the next turn; there must be one. Drops entries marked as gone before it."""
+        ids = self.ids
+        while (ids or self.refill()) and ids[0] in self.gone and ids[0] not in self._joined_first:
+            self._drop(ids.popleft())
+        return ids[0]
 
     def remove(self, queue_id: int) -> None:
         """Remove a queue from any place in the ring."""
         if not self.ids:
             self.refill()
-        if self.ids[0] == queue_id and (queue_id not in self.gone or queue_id in self._joined_first):
-            self.popleft()
+        is_first = self.ids[0] == queue_id and (queue_id not in self.gone or queue_id in self._joined_first)
+        self._length -= 1
+        self._joined_first.discard(queue_id)
+        if is_first:
+            self.ids.popleft()
             return
         self.gone[queue_id] = self.gone.get(queue_id, 0) + 1
-        self._joined_first.discard(queue_id)
         self._number += 1
-        if self._number > MOST_GONE and self._number * 4 > self._entries():
+        if self._number > MOST_GONE and self._number * 3 > self._length:  # a quarter of all entries
             self._forget_gone()
-
-    def skip(self) -> None:
-        """Drop entries marked as gone from the front."""
-        ids, gone = self.ids, self.gone
-        while gone and (ids or self.refill()) and ids[0] in gone and ids[0] not in self._joined_first:
-            self._drop(ids.popleft())
 
     def refill(self) -> bool:
         """Move queues up to a used-up front; return whether there are any."""
         if self._middle:
-            chunk = self._middle.popleft()
-            self._between -= len(chunk)
-            self.ids.extend(chunk)
+            self.ids.extend(self._middle.popleft())
         elif self.back is not self.ids:
             self.ids.extend(self.back)
             self.back.clear()
         return bool(self.ids)
 
     def settle(self) -> None:
-        """Move the back of a long ring, or a ring that became long, to the middle; end a short ring's middle.
-
-        Call it only between operations: `back` may become another deque.
-        """
+        """Move the back of a long ring, or a ring that became long, to the middle; end a short ring's middle."""
         if self.back is self.ids:
             if len(self.ids) > 2 * LONGEST:
                 ids = list(self.ids)
@@ -158,11 +140,7 @@ class Ring:
         self.ids.clear()
         self.back.clear()
         self._middle.clear()
-        self._between = 0
-        if self.back is self.ids:
-            self.ids.extend(counting)
-        else:
-            self._fill(iter(counting))
+        self._fill(iter(counting))
         self.gone.clear()
         self._joined_first.clear()
         self._number = 0

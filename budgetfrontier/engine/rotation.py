@@ -1,10 +1,7 @@
 """Moves of queues between the ring, the snoozed, the FIFOs of the inactive, and the retired.
 
 The ring of READY queues is in memory; all other places are tables. `move` keeps a queue in exactly one place, and the
-totals right. Two moves are written out elsewhere, because a call of `move` each costs a lease and a finish 15 to 20 %:
-from the front of the ring to its back or to IN_PROCESS (`Turns._lease`), and from IN_PROCESS to the back of the ring
-(`Finisher.finish`). Two more have a form of their own here, because with politeness each URI costs both: `snooze`, and
-that of `wake_due`. They save a sixth of a lease and its finish. tests/engine/test_written_out.py compares all of them.
+totals right.
 """
 
 from __future__ import annotations
@@ -19,8 +16,9 @@ from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.engine.snoozed_rows import SnoozedRows
-from budgetfrontier.rules import queued_totals, wake_times
+from budgetfrontier.rules import queued_totals
 from budgetfrontier.rules.queue_states import (
+    ACTIVE,
     IN_PROCESS,
     INACTIVE,
     INELIGIBLE,
@@ -121,12 +119,18 @@ class Rotation:
         self._leave(queue, before)
         if precedence is not None:
             queue.precedence = precedence
-        if state is INACTIVE and queue.precedence >= self.floor:  # copies `queue_states.while_waiting`
-            state = INELIGIBLE
+        if state is INACTIVE:
+            state = while_waiting(queue.precedence, self.floor)
         queue.state = state
         counters = self._counters
-        if state is READY:
-            self._enter_ring(queue, front)
+        if state is READY and front:
+            counters.ring_front -= 1
+            queue.position = counters.ring_front
+            self.ring.appendleft(queue.id)
+        elif state is READY:
+            counters.ring_back += 1
+            queue.position = counters.ring_back
+            self.ring.append(queue.id)
         elif state is IN_PROCESS:
             counters.in_process += 1
         elif state is SNOOZED:
@@ -148,9 +152,7 @@ class Rotation:
             counters.retired_back += 1
             queue.position = counters.retired_back
             self._env.txn.put(keys.u64.pack(queue.position), keys.u32.pack(queue.id), db=self._env.db[keys.RETIRED])
-        if (  # copies `queued_totals.is_queued`: no other change of state changes these totals
-            state is RETIRED or before is RETIRED or state is INELIGIBLE or before is INELIGIBLE
-        ):
+        if before not in ACTIVE or state not in ACTIVE:
             queued, future_retired = queued_totals.change(queue, before, state)
             counters.queued += queued
             counters.future_retired += future_retired
@@ -200,17 +202,6 @@ class Rotation:
             counters.retired_by_name -= queue.by_name
             self._env.txn.delete(keys.u64.pack(queue.position), db=self._env.db[keys.RETIRED])
 
-    def _enter_ring(self, queue: QueueRecord, front: bool) -> None:
-        counters = self._counters
-        if front:
-            counters.ring_front -= 1
-            queue.position = counters.ring_front
-            self.ring.appendleft(queue.id)
-        else:
-            counters.ring_back += 1
-            queue.position = counters.ring_back
-            self.ring.append(queue.id)
-
     def _enter_fifo(self, queue: QueueRecord) -> None:
         counters = self._counters
         counters.inactive += 1
@@ -258,21 +249,6 @@ class Rotation:
         wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until, queue.closed_until = waits
         self.set_wake(queue, wake_time)
 
-    def snooze(self, queue: QueueRecord, latest: float) -> None:
-        """Let an IN_PROCESS queue rest until its wake time, at most until `latest`.
-
-        Copies `wake_times.clipped_wake_time` and `move`, in a third of the steps.
-        """
-        counters = self._counters
-        counters.in_process -= 1
-        counters.snoozed += 1
-        if queue.wake_time > latest:
-            queue.wake_time = wake_times.clipped_wake_time(queue, latest)
-        wake_time, queue.state = queue.wake_time, SNOOZED
-        self.snoozed.put(self._env.snoozed, keys.timed.pack(wake_time, queue.id))
-        if wake_time < self.next_wake:
-            self.next_wake = wake_time
-
     def write_snoozed(self) -> None:
         """Bring the table `snoozed` up to date, before a commit and before anything else reads it."""
         if self.snoozed:
@@ -287,26 +263,17 @@ class Rotation:
     def wake_due(self, now: float, limit: int, state_of: Callable[[QueueRecord], QueueState]) -> bool:
         """Move the first due snoozed queues to the states that `state_of` returns, by (wake time, queue id).
 
-        Returns whether there may be more: `limit` were moved. O(1) before the earliest can be due. For a queue without
-        URIs out, this copies `move`: its row is known.
+        Returns whether there may be more: `limit` were moved. O(1) before the earliest can be due.
         """
         if now < self.next_wake:
             return False
-        counters, join, get, unpack = self._counters, self.ring.append, self._queues.get, keys.timed.unpack
         cursor, moved = self._env.snoozed, 0
         while moved < limit and (row := self.snoozed.first(cursor)) is not None:
-            wake_time, queue_id = unpack(row)
+            wake_time, queue_id = keys.timed.unpack(row)
             if wake_time > now:
                 break
-            queue = get(queue_id)
-            if queue.state is SNOOZED and not queue.out and queue.wake_time == wake_time:
-                self.snoozed.delete(cursor, row)
-                counters.snoozed -= 1
-                counters.ring_back = queue.position = counters.ring_back + 1
-                queue.state = READY
-                join(queue_id)
-            else:
-                self.move(queue, state_of(queue))
+            queue = self._queues.get(queue_id)
+            self.move(queue, state_of(queue))
             moved += 1
         self.next_wake = self.first_wake()
         return moved == limit

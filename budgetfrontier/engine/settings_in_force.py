@@ -25,7 +25,7 @@ class SettingsInForce:
     """Settings with the adjustments on top of them, which can be queried for each URI; replaced at each change."""
 
     __slots__ = (
-        *("base", "trivial", "effective", "frontier", "same_rest", "of_lease", "fixed_precedence", "_precedence"),
+        *("base", "trivial", "effective", "frontier", "fixed_precedence", "_precedence"),
         *("standard_politeness", "_politeness", "ranks_queues", "limits_bandwidth", "counts_links", "__dict__"),
     )  # what each URI looks up, as in `Tables`
 
@@ -51,11 +51,6 @@ class SettingsInForce:
         self.standard_politeness = frontier.politeness_policy == "standard"
         """The rest of a queue is by settings, and no policy of one's own is asked."""
         precedence = plugins.resolve("precedence", frontier.precedence_policy)
-        same = self.trivial and self.standard_politeness and not self.base.jitter
-        self.same_rest = self.base.min_delay if same else None
-        """The politeness delay of every queue after a fetch of unknown duration; None if it depends on the URI."""
-        self.of_lease = _of_lease(self.base, trivial=self.trivial)
-        """What each call of `Turns.lease` asks."""
         self._precedence = None if frontier.precedence_policy == "base" else precedence
         builtin = plugins.is_builtin("precedence", frontier.precedence_policy)
         self._of_queue = getattr(precedence, "of_queue", None) if builtin else None
@@ -243,15 +238,3 @@ class SettingsInForce:
 def renamed(uri: CrawlUri, url: str) -> CrawlUri:
     """Return the same URI under its normalized URL."""
     return uri if uri.url == url else msgspec.structs.replace(uri, url=url)
-
-
-def _of_lease(settings: QueueSettings, *, trivial: bool) -> tuple[bool, QueueSettings, int, bool, bool, bool]:
-    """Return the settings of a lease: `trivial`, those of all URIs, the concurrency, and the checks rarely needed.
-
-    These are whether a queue may have to be RETIRED in its turn, or to wait after it, and whether one URI of each queue
-    goes out at a time, under any settings.
-    """
-    limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
-    paced = not trivial or settings.min_interval > 0.0
-    concurrency = settings.per_queue_concurrency
-    return trivial, settings, concurrency, limited, paced, not paced and concurrency == 1

@@ -48,7 +48,16 @@ class Tables:
 
     __slots__ = (
         *("counters", "queues", "groups", "rotation", "leases", "pending", "tallies", "busiest", "history", "in_force"),
-        *("guarded", "observed", "observes_uris", "reassigns", "longest_delay", "leases_plainly", "ends_plainly"),
+        *(
+            "guarded",
+            "observed",
+            "observes_uris",
+            "reassigns",
+            "paces",
+            "longest_delay",
+            "leases_plainly",
+            "ends_plainly",
+        ),
         "__dict__",
     )
     # What each URI looks up: CPython looks attributes up more slowly in a `__dict__` of more than 30.
@@ -89,6 +98,8 @@ class Tables:
         """Whether the key of a URI may be another one than that of its queue."""
         self.guarded = False
         """Whether `Turns.stopped_before_lease` has to be asked before each lease."""
+        self.paces = False
+        """Whether queues may have to wait after a lease."""
         self.observed = False
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
         self.leases_plainly = self.ends_plainly = False
@@ -149,6 +160,7 @@ class Tables:
 
     def _find_plain(self) -> None:
         in_force = self.in_force
+        self.paces = self.urls is not None or not in_force.trivial or in_force.base.min_interval > 0
         self.leases_plainly = not self.guarded
         self.ends_plainly = not self.observed and in_force.standard_politeness
 

@@ -10,24 +10,19 @@ from budgetfrontier.engine.plain_turns import PlainTurns
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.reassignment import Reassignment
 from budgetfrontier.engine.tables import Tables
+from budgetfrontier.engine.taken_keys import Record
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import has_completed, must_retire
 from budgetfrontier.rules.crawl_windows import Hours
-from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INELIGIBLE, READY, RETIRED, SNOOZED, may_lease
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
+from budgetfrontier.rules.queued_totals import is_queued
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.storage.damage import Damage
 from budgetfrontier.storage.head_urls import NO_URL
-from budgetfrontier.storage.keys import DIRECTIVE, FRESH
-from budgetfrontier.storage.uri_values import (
-    LONGEST_SHOWN,
-    LOW_COSTS,
-    SCHEME_OF,
-    expand,
-    restore_pending,
-    tries,
-)
+from budgetfrontier.storage.keys import DIRECTIVE
+from budgetfrontier.storage.uri_values import LONGEST_SHOWN, expand, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
@@ -37,7 +32,6 @@ _MOST = 1 << 32
 """URIs of a call, of which the kernel counts no more than 64 bits hold: no frontier has as many out."""
 
 _NOTHING = (b"", b"")
-_KIND_AND_COST, _URL = slice(4, -8), slice(1, None)  # made once, for a slice of its own for each URI takes 1 %
 
 
 class Turns:
@@ -51,11 +45,6 @@ class Turns:
         self.groups = GroupTurns(tables, self._clip, self._awake)
         self.reassignment = Reassignment(tables, self.wait, self.arrived, self.deleted)
         self.plain = None if kernel is None else PlainTurns(tables, self.move, self.arrived)
-        queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
-        # Looked up once for all URIs of a `lease`; most calls may ask for one.
-        self._parts = tables.rotation, tables.counters, queues, leases, pending, ring
-        of_tables = queues.cache.get, queues.dirty.add, leases.out
-        self._bound = *of_tables, LOW_COSTS.get, SCHEME_OF.get
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
 
@@ -101,23 +90,17 @@ class Turns:
         With `hold`, an EXHAUSTED queue waits for its turn even if `hold_queues` is false.
         """
         tables = self._tables
-        queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
+        queue.last_enqueued = short[:LONGEST_SHOWN]
         if queue.revision != tables.counters.settings_revision or not tables.in_force.fixed_precedence:
             self.settings.take_budgets(queue, settings, precedence, lowest)
         queue.queued += count
         queue.enqueued += count
-        state = queue.state
-        if state is not RETIRED and state is not INELIGIBLE:  # copies `queued_totals.is_queued`
+        if is_queued(queue.state):
             tables.counters.queued += count
-        if state is not EXHAUSTED and state is not IN_PROCESS:  # copies `queue_states.after_arrival`: it stays
-            return
-        after, at_once = queue_states.after_arrival(queue, settings, now, hold or tables.in_force.frontier.hold_queues)
-        if after is state:
-            return
-        if state is IN_PROCESS:
+        hold = hold or tables.in_force.frontier.hold_queues
+        after, at_once = queue_states.after_arrival(queue, settings, now, hold)
+        if after is not queue.state:
             self.move(queue, after, now)
-            return
-        tables.rotation.move(queue, after)
         if at_once and not queue.max_completed:  # how many are completed then is known in its turn
             self.activate(queue, settings, settings.precedence if precedence is None else precedence, now, lowest)
 
@@ -211,109 +194,79 @@ class Turns:
     def _lease(self, leased: list[Lease], count: int, deadline: float, now: float, turns: int) -> int:
         """Hand out URIs until there are `count` in the list, in `turns` without a lease at the most; return those left.
 
-        The move that a turn ends with is written out for speed (calls of `Rotation.move` would cost 15 to 20 % of a
-        lease and its finish), as is `restore_pending` for a plain URI, as most are (2 %). Each copy names its rule;
-        tests/engine/test_written_out.py compares them. Raises PolicyError.
+        Raises PolicyError.
         """
-        tables, is_spent = self._tables, must_retire
-        in_force = tables.in_force
-        trivial, settings, concurrency, limited, paced, one_by_one = in_force.of_lease
-        rotation, counters, queues, leases, pending, ring = self._parts
-        cached, dirty, out_now, low_costs, scheme_of = self._bound
-        revision, first_id, when = counters.settings_revision, leases.next_id, int(now)
-        before, in_ring = len(leased), 0
-        limited = limited or counters.own_budgets > 0  # else `must_retire` says no to every queue
-        guarded = tables.guarded
-        if tables.urls is not None:  # then queues may have limits and intervals of their own
-            limited, paced, one_by_one, is_spent = True, True, False, self.is_spent
-        if deadline < leases.next_expiry:
-            leases.next_expiry = deadline
-        try:
-            for lease_id in range(first_id, first_id + count - before):
-                while True:  # until a queue has a URI to hand out
-                    if not ring:
-                        if guarded and counters.parked and self.groups.wake_due(now, MAX_GROUPS):
-                            continue
-                        if not counters.inactive:
-                            return turns
-                        if turns <= 0:
-                            self.cut_short = True
-                            return turns
-                        turns -= 1
-                        self.activate_next(now)
-                        continue
-                    queue_id = ring.front()
-                    queue = cached(queue_id) or queues.get(queue_id)
-                    dirty(queue_id)
-                    record = pending.next(queue_id)
-                    key, value = record or pending.head(queue_id) or _NOTHING
-                    name = queue.queue
-                    try:
-                        scheme = scheme_of(value[0])  # copies `restore_pending` for a plain URL
-                        low_cost = low_costs(key[_KIND_AND_COST]) if scheme else None
-                        if low_cost is None:
-                            uri = restore_pending(key, value, name)
-                            if uri.source:  # its label has a tally
-                                tables.note_label()
-                        else:
-                            uri = CrawlUri(f"{scheme}{name}{value[_URL].decode()}", cost=low_cost)
-                    except (UnicodeDecodeError, IndexError):  # it is damaged
-                        uri = restore_pending(key, value, name)
-                    if not trivial:
-                        settings = in_force.effective.for_uri(uri.url, name, uri.source)
-                        concurrency = settings.per_queue_concurrency
-                    if queue.revision != revision:
-                        self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
-                    if limited and is_spent(queue, settings.reached):
-                        rotation.move(queue, RETIRED)
-                        turns -= 1
-                        if turns <= 0:
-                            self.cut_short |= bool(ring or counters.inactive)
-                            return turns
-                        continue
-                    out = queue.out  # copies `may_lease` if none is out
-                    if out and not may_lease(queue, concurrency, settings.reached):
-                        rotation.move(queue, IN_PROCESS)
-                        continue
-                    if guarded and (
-                        self.moves(queue, uri, now) or self.stopped_before_lease(queue, uri, settings, now)
-                    ):
-                        turns -= 1
-                        if turns <= 0:
-                            self.cut_short |= bool(ring or counters.inactive)
-                            return turns
-                        continue
+        counters, queues, ring = self._tables.counters, self._tables.queues, self._rotation.ring
+        while len(leased) < count:
+            if ring:
+                queue = queues.get(ring.front())
+                lease = self._take_turn(queue, deadline, now)
+                if lease is not None:
+                    leased.append(lease)
+                elif queue.state is not IN_PROCESS:
+                    turns -= 1
+                    if turns <= 0:
+                        self.cut_short |= bool(ring or counters.inactive)
+                        break
+            elif not counters.parked or not self.groups.wake_due(now, MAX_GROUPS):
+                if not counters.inactive:
                     break
-                if record is None:
-                    raise _contradiction(queue)
-                cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
-                lease = out_now[lease_id] = Lease(lease_id, name, uri, cost, deadline, 1, 1, queue_id, key)
-                pending.hand_out(queue_id, key)
-                if low_cost is None and value[:4] != FRESH:
-                    attempts, deliveries = tries(value)
-                    lease = Lease(lease_id, name, uri, cost, deadline, 1 + deliveries, 1 + attempts, queue_id, key)
-                    out_now[lease_id] = lease
-                leased.append(lease)
-                queue.out = out + 1
-                queue.reserved += cost
-                queue.last_leased, queue.last_lease_time = uri.url, when
-                if paced and self.rest_after_lease(queue, settings, now):
-                    rotation.move(queue, SNOOZED)
-                    in_ring += 1
-                    continue
-                ring.popleft()  # copies `Rotation.move`: into the ring's back, or to IN_PROCESS
-                if one_by_one:  # then `may_lease` says no
-                    queue.state = IN_PROCESS
-                elif concurrency > 1 and may_lease(queue, concurrency, settings.reached):
-                    ring.append(queue_id)
-                    counters.ring_back = queue.position = counters.ring_back + 1
-                    in_ring += 1
-                else:
-                    queue.state = IN_PROCESS
-        finally:
-            leases.made(len(leased) - before, now)
-            counters.in_process += len(leased) - before - in_ring
+                if turns <= 0:
+                    self.cut_short = True
+                    break
+                turns -= 1
+                self.activate_next(now)
         return turns
+
+    def _take_turn(self, queue: QueueRecord, deadline: float, now: float) -> Lease | None:
+        """Give the queue at the front of the ring its turn; return its lease, None if there is none for it.
+
+        The queue has been moved then: out of the ring, or to its back after a lease. Raises PolicyError.
+        """
+        tables = self._tables
+        record = tables.pending.next(queue.id)
+        uri = restore_pending(*(record or tables.pending.head(queue.id) or _NOTHING), queue.queue)
+        settings = tables.in_force.for_uri(uri.url, queue.queue, uri.source)
+        if queue.revision != tables.counters.settings_revision:
+            self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
+        if self.is_spent(queue, settings.reached):
+            self._rotation.move(queue, RETIRED)
+            return None
+        if queue.out and not may_lease(queue, settings.per_queue_concurrency, settings.reached):
+            self._rotation.move(queue, IN_PROCESS)
+            return None
+        if tables.guarded and (self.moves(queue, uri, now) or self.stopped_before_lease(queue, uri, settings, now)):
+            return None
+        if record is None:
+            raise _contradiction(queue)
+        lease = self.hand_out(queue, record, uri, deadline, now)
+        self.end_turn(queue, settings, now)
+        return lease
+
+    def hand_out(self, queue: QueueRecord, record: Record, uri: CrawlUri, deadline: float, now: float) -> Lease:
+        """Lease the URI of a record that `PendingTable.next` has returned."""
+        tables, (key, value) = self._tables, record
+        attempts, deliveries = tries(value)
+        cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
+        number = tables.leases.next_id
+        lease = Lease(number, queue.queue, uri, cost, deadline, 1 + deliveries, 1 + attempts, queue.id, key)
+        tables.leases.add(lease, now)
+        tables.pending.hand_out(queue.id, key)
+        queue.out += 1
+        queue.reserved += cost
+        queue.last_leased, queue.last_lease_time = uri.url, int(now)
+        if uri.source:  # its label has a tally
+            tables.note_label()
+        return lease
+
+    def end_turn(self, queue: QueueRecord, settings: QueueSettings, now: float, *, leased: bool = True) -> None:
+        """Move a READY queue after its turn: to its rest if it has leased a URI, to the ring's back, or out of it."""
+        if leased and self._tables.paces and self.rest_after_lease(queue, settings, now):
+            self.move(queue, SNOOZED, now)
+        elif may_lease(queue, settings.per_queue_concurrency, settings.reached):
+            self._rotation.move(queue, READY)
+        else:
+            self._rotation.move(queue, IN_PROCESS)
 
     def crawl_waits_until(self, now: float) -> float:
         """Return until when nothing is leased, for the crawl has used its bandwidth, or all windows are closed.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MAX_COST = (1 << 32) - 1
 """The largest cost that is stored."""
 
+_FAILURE = Outcome.FAILURE
 _CHARGED = frozenset((Outcome.SUCCESS, Outcome.FAILURE, Outcome.RETRY, Outcome.DEAD))
 
 
@@ -33,7 +34,7 @@ def is_charged(outcome: Outcome) -> bool:
 
 def penalty(outcome: Outcome, settings: QueueSettings) -> int:
     """Return the charge of an attempt beyond its cost."""
-    return settings.error_penalty_amount if outcome is Outcome.FAILURE else 0
+    return settings.error_penalty_amount if outcome is _FAILURE else 0
 
 
 def charge(queue: QueueRecord, cost: int, penalty: int) -> None:

@@ -158,7 +158,7 @@ def label_of(value: bytes) -> str | None:
 def tries(value: bytes) -> tuple[int, int]:
     """Return the number of previous attempts and deliveries of a URI."""
     try:
-        return (0, 0) if value[:1] in PLAIN else keys.delivery.unpack_from(value)
+        return (0, 0) if value >= PLAIN_FROM else keys.delivery.unpack_from(value)
     except struct.error as e:
         raise Damage(f"{value.hex()}: {e}") from None
 
@@ -175,7 +175,6 @@ LOW_COSTS = {keys.rank.pack(NORMAL, PRIORITY_ZERO, cost, 0)[:-8]: cost for cost 
 Higher costs are not here, nor URIs with a precedence: without these bytes, their keys are longer."""
 PLAIN_KIND = keys.rank.pack(NORMAL, PRIORITY_ZERO, 0, 0)[:5]
 """The part of these keys before the cost."""
-_cost_of = keys.u32.unpack_from
 
 
 def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
@@ -183,8 +182,9 @@ def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
 
     Like `restore_uri`, in fewer steps for a plain URL without a rank of its own, as most are.
     """
-    if value >= PLAIN_FROM and key[4:9] == PLAIN_KIND and len(key) == keys.pending.size:
-        return CrawlUri(f"{SCHEME_OF[value[0]]}{queue}{value[1:].decode('latin-1')}", cost=_cost_of(key, 9)[0])
+    cost = LOW_COSTS.get(key[4:-8])
+    if cost is not None and value >= PLAIN_FROM:
+        return CrawlUri(f"{SCHEME_OF[value[0]]}{queue}{value[1:].decode('latin-1')}", cost=cost)
     return restore_uri(key[4:], value, queue)
 
 

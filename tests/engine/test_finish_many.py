@@ -1,4 +1,4 @@
-"""`finish_many`: what it takes, returns and commits; test_written_out.py compares it with `finish` for each."""
+"""`finish_many`: what it takes, returns and commits; test_same_turns.py compares it with `finish` for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import finish_many
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage import lmdb_env
-from tests.engine.test_written_out import SETTINGS, Told, tables
+from tests.engine.test_same_turns import SETTINGS, Told, tables
 from tests.support import START, kernel, memory, on_disk, one, pages, record, state
 
 pytestmark = pytest.mark.usefixtures("same_ids")
@@ -27,7 +27,7 @@ def test_a_bare_lease_is_a_success() -> None:
 
 
 def test_a_batch_yields_to_a_better_precedence_that_a_policy_gives() -> None:
-    with memory(precedence_policy="tests.engine.test_written_out:by_host") as f:
+    with memory(precedence_policy="tests.engine.test_same_turns:by_host") as f:
         f.schedule_many(pages("AB", 4))
         leases = f.lease(2)
         f.schedule_many(pages("D", 2))

@@ -10,9 +10,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.rules import queued_totals, wake_times
-from budgetfrontier.rules.queue_states import READY, SNOOZED
-from budgetfrontier.storage.keys import TABLES
+from budgetfrontier.rules import queued_totals
 from budgetfrontier.storage.report import status_line
 from tests.support import START, crawl, kernel, make_settings, memory, on_disk, pages, state
 
@@ -334,47 +332,3 @@ def test_the_totals_are_always_the_shares_of_all_queues(seed: int) -> None:
             counters = kernel(f).counters
             assert counters.queued == sum(queued for queued, _ in shares)
             assert counters.future_retired == sum(future_retired for _, future_retired in shares)
-
-
-def _stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
-    frontier.commit()
-    view = kernel(frontier).tables.env.view()
-    return {name: list(view.items(name)) for name in TABLES}
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_rests_and_wakes_in_their_short_form_are_moves(seed: int) -> None:
-    draw = random.Random(seed)
-    hosts = "ABCDEFGH"
-    times = [START + draw.choice((0.5, 1.0, 2.0, 90.0)) for _ in hosts]
-    blocks = [draw.choice((0.0, time)) for time in times]
-    found = []
-    for short in (True, False):
-        frontier = memory(ManualClock(START), hold_queues=False, concurrency=2)
-        frontier.schedule_many(pages(hosts, 4))
-        tables = kernel(frontier).tables
-        leases = frontier.lease(16)
-        latest = START + 3.0
-        for lease, time, block in zip(leases, times, blocks, strict=False):
-            queue = tables.queues.get(lease.queue_id)
-            queue.wake_time, queue.block = time, block
-            if lease.queue_id % 4:  # the others have URIs out
-                queue.out = queue.reserved = 0
-            if short:
-                tables.rotation.snooze(queue, latest)
-            else:
-                queue.wake_time = wake_times.clipped_wake_time(queue, latest)
-                tables.rotation.move(queue, SNOOZED)
-        woken = [tables.rotation.next_wake]
-        for now in (START + 0.9, START + 1.5, START + 3.5):
-            if short:
-                tables.rotation.wake_due(now, 3, lambda queue: READY)
-            else:
-                resting = [q for q in tables.queues.each(range(1, 9)) if q.state is SNOOZED and q.wake_time <= now]
-                for queue in sorted(resting, key=lambda queue: (queue.wake_time, queue.id))[:3]:
-                    tables.rotation.move(queue, READY)
-            woken.append(tables.rotation.first_wake())
-        found.append((woken, list(tables.rotation.ring), frontier.summary().queues, _stored(frontier)))
-    (*short_form, short_tables), (*moves, tables_moved) = found
-    assert short_form == moves
-    assert short_tables == tables_moved

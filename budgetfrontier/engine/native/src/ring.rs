@@ -111,13 +111,6 @@ impl Ring {
         self.first().ok_or_else(|| PyIndexError::new_err("the ring is empty"))
     }
 
-    /// Remove and return the queue with the next turn; there must be one.
-    fn popleft(&mut self) -> PyResult<u32> {
-        let id = self.front()?;
-        self.take_front();
-        Ok(id)
-    }
-
     /// Remove a queue from any place in the ring.
     fn remove(&mut self, queue_id: u32) -> PyResult<()> {
         let front = *self.ids.front().ok_or_else(|| PyIndexError::new_err("the ring is empty"))?;

@@ -149,7 +149,7 @@ impl Turns {
             queue.state = State::Ready;
             self.parts.ring.bind(py).borrow_mut().push_back(queue_id);
         } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
-            totals.in_process -= 1; // copies `Rotation.snooze`
+            totals.in_process -= 1; // copies `Rotation.move`
             self.snooze(py, work, &mut queue);
         } else {
             drop(queue);

@@ -104,7 +104,7 @@ impl Turns {
         }
         if work.next_id > first_id {
             if work.calls_made.last().is_none_or(|(_, time)| *time != now) {
-                work.calls_made.push((first_id, now)); // copies `Leases.made`
+                work.calls_made.push((first_id, now)); // copies `Leases.add`
             }
             work.totals.first_expiry = work.totals.first_expiry.min(deadline);
         }

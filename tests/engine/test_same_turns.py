@@ -1,4 +1,4 @@
-"""What is written out a second time for speed does what the rules say, table for table and hook for hook."""
+"""Turns by the kernel and ends by the batch are those of Python, one by one: table for table and hook for hook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseExpired, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.storage import keys
-from tests.engine.by_rules import go_by_rules
 from tests.examples import few
 from tests.support import START, kernel, memory
 
@@ -67,7 +66,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bandwidth": {"max_bandwidth": 900, "politeness": {"max_bandwidth": 300, "per_queue_concurrency": 2}},
     "precedence by successes": {"precedence_policy": {"success-counts": {"tiers": [2, 3]}}},
     "precedence by a policy": {
-        "precedence_policy": "tests.engine.test_written_out:by_host",
+        "precedence_policy": "tests.engine.test_same_turns:by_host",
         "balance_replenish_amount": 2,
         "polite": True,
     },
@@ -159,7 +158,7 @@ DIRECTIVES = Directive.NORMAL, Directive.NORMAL, Directive.HIGH, Directive.HIGHE
 
 
 class Twins:
-    """Two frontiers to which the same happens; the first goes by the rules, and ends its leases one by one."""
+    """Two frontiers to which the same happens; the first is without the kernel, and ends its leases one by one."""
 
     def __init__(self, seed: int, **options: Any) -> None:
         self.random = random.Random(seed)
@@ -170,7 +169,7 @@ class Twins:
         self.frontiers = tuple(
             memory(clock, hooks=(hook,), **options) for clock, hook in zip(self.clocks, self.hooks, strict=True)
         )
-        go_by_rules(self.frontiers[0])
+        kernel(self.frontiers[0]).turns.plain = None
         self.out: list[list[Lease]] = [[], []]
         self.number = 0
         self.adjusts = self.random.random() < 0.5
@@ -225,12 +224,12 @@ class Twins:
             chosen.append(chosen[0])  # given twice
         seed = draw.random()
         bare = draw.random() < 0.3  # leases are not checked one by one, and one alone ends as by `finish`
-        by_rules, written_out = (
+        one_by_one, by_batch = (
             [out[number] if bare else a_finish(again, out[number], self.number) for number in chosen]
             for out, again in zip(self.out, (random.Random(seed), random.Random(seed)), strict=True)
         )
-        first = finish_each(self.frontiers[0], by_rules)
-        second = draw.choice((finish_each, Frontier.finish_many, Frontier.finish_many))(self.frontiers[1], written_out)
+        first = finish_each(self.frontiers[0], one_by_one)
+        second = draw.choice((finish_each, Frontier.finish_many, Frontier.finish_many))(self.frontiers[1], by_batch)
         assert [lease.id for lease in first] == [lease.id for lease in second]
         self.out = [[lease for i, lease in enumerate(out) if i not in chosen] for out in self.out]
 
@@ -312,11 +311,11 @@ def run(seed: int, name: str, steps: int) -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 @few(15)  # of nine kinds, each with 25 batches
 @given(seed=st.integers(0, 1 << 32))
-def test_turns_and_finishes_are_those_of_the_rules(name: str, seed: int) -> None:
+def test_turns_and_ends_are_the_same(name: str, seed: int) -> None:
     run(seed, name, 25)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_turns_and_finishes_are_those_of_the_rules_in_long_runs(name: str) -> None:
+def test_turns_and_ends_are_the_same_in_long_runs(name: str) -> None:
     for seed in range(3):
         run(seed, name, 150)
