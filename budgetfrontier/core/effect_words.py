@@ -17,7 +17,7 @@ _WORDS: Final = {
     "cost": "cost of those pending",
     "delayed": "delayed until",
     "duplicate": "known already",
-    "force": "although it has changed since",
+    "force": "whatever has changed since",
     "gone": "not there any more",
     "ids": "entries or dead letters",
     "kept": "kept for undo",

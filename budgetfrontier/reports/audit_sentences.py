@@ -304,7 +304,7 @@ def _letters(verb: str, name: str) -> Callable[[_Values, _Values], str]:
 
 
 def _undone(args: _Values, effect: _Values) -> str:
-    forced = ", although it has changed since" if args.get("force") else ""
+    forced = ", whatever has changed since" if args.get("force") else ""
     what = f"Undid {command_in_words(effect.get('command', 'the command'))} of entry {args['id']}{forced}"
     return f"{what}: {undone(effect)}.{_promised(effect)}"
 

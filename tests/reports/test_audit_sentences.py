@@ -86,6 +86,15 @@ def test_a_queue_that_was_retired_already_is_said_to_be_retired_by_name_since() 
     assert undone.endswith("a.test: retired by name no more, so that a change of settings may revive it.")
 
 
+def test_a_forced_undo_does_not_say_that_anything_has_changed() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 2))
+        f.retire("a.test")
+        f.undo(f.audit()[-1].id, force=True)
+        told = sentence(f.audit()[-1])
+    assert told == "Undid retire of entry 1, whatever has changed since: a.test: state RETIRED -> INACTIVE."
+
+
 def test_the_undo_of_a_pace_names_the_command_as_the_command_line_does() -> None:
     with memory(keep_urls=True) as f:
         f.schedule_many(pages("A", 1))
