@@ -44,16 +44,19 @@ def test_each_command_names_the_total_that_is_used_up(
         with ClusterFrontier("test", cluster.directory) as frontier:
             until(lambda: len(cluster.directory.read()) == 2)
             frontier.schedule_many(URLS)
-            out = _leased(frontier, 3)
+            leased = _leased(frontier, 3)
             until(lambda: json.loads(cli("report", "--format", "json")[0])["pause_reason"] == "limit")
             assert f"{TOLD}; 3 URIs are still out." in cli("report")[0]
-            frontier.finish_many(out)
+            frontier.finish_many(leased)
             assert not frontier.lease()
         until(lambda: f"{TOLD}.\n" in cli("report")[0])
         assert json.loads(cli("report", "--format", "json")[0])["state"] == "PAUSED"
-        for told in ("partitions", "resume"):
-            assert TOLD in cli(told)[1]
-        left = next(url for url in URLS if url not in {lease.uri.url for lease in out})
+        assert TOLD in cli("partitions")[1]
+        out, told = cli("resume")
+        assert out == "PAUSED -> PAUSED\n" and TOLD in told, "no command lets it go on"
+        assert cli("pause")[0] == "PAUSED -> PAUSED\n"
+        assert cli("resume")[0] == "PAUSED -> PAUSED\n"
+        left = next(url for url in URLS if url not in {lease.uri.url for lease in leased})
         for target in (left, left.split("/")[2]):
             assert f"{TOLD}.\nWhen: once the reasons above no longer hold.\n" in cli("explain", target)[0]
             explained = json.loads(cli("explain", target, "--format", "json")[0])
