@@ -69,6 +69,7 @@ def test_workers_that_let_nobody_in_are_named_with_the_reason(
         assert f"the server at {addresses[2]} has no TLS; leave --tls-ca out" in err
         code, out, err = cli(cluster.directory, "pause", *known)
         assert (code, out, "not applied yet by partitions 1-2 of 3" in err) == (1, "NEW -> PAUSED\n", True)
+        assert "it is in the log of partition 0, which sends it to the others, or in theirs, and counts once an" in err
         code, _, err = cli(cluster.directory, "report", "--tls-ca", str(ours))
         assert (code, err.count("wants a token; set --token-file")) == (1, 2)
         monkeypatch.setattr(crawl_owners, "WAIT", PATIENCE)  # which is not waited for: nobody lets this command in

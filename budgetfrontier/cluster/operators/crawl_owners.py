@@ -321,7 +321,7 @@ class CrawlOwners:
     def not_applied(self, numbers: Collection[int]) -> str:
         """Return the sentence that partitions have not applied a command yet."""
         named = merging.named_partitions(numbers)
-        log = "its log" if len(numbers) == 1 else "their logs"
+        log = "its log" if len(numbers) == 1 else "the log of partition 0, which sends it to the others, or in theirs"
         begun = [self.progress[number] for number in numbers if number in self.progress]
         if begun:
             done = Counter[str]()
