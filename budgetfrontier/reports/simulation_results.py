@@ -26,7 +26,7 @@ _COUNTS = (
     ("spent", "spent"),
     ("discovered", "URIs found"),
     ("queued", "URIs still queued"),
-    ("future", "URIs scheduled for later"),
+    ("future", "URIs for later"),
     ("retired", "retired queues"),
     ("stranded", "URIs in retired queues"),
     ("starved", "queues that had no turn"),
