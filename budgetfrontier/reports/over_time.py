@@ -352,6 +352,11 @@ def _end_sentence(found: Sequence[forecasts.Forecast], standstill: str) -> str:
     closed = any(forecast.bound == forecasts.WINDOWS for forecast in found)
     more = " Budgets and politeness are not known yet." if unscanned else ""
     more += " Not all hours in which crawl windows are closed are counted." if closed else ""
+    if first is forecasts.not_before(found):
+        why = next(one.why for one in found if one.bound == "rate")
+        begin = f"{_capital(standstill)}. " if standstill else ""
+        least = f"It takes {when} at least, by {first.bound}: {first.why}."
+        return f"{begin}When the crawl ends is not known: {why}. {least}{more}"
     if standstill:
         return f"{_capital(standstill)}. Once it goes on as it last ran, it ends after {when} {how}.{more}"
     seen = f", as seen in the last {_stretch(found)}" if first.over else ""

@@ -325,6 +325,13 @@ def binding(found: Sequence[Forecast]) -> Forecast | None:
     return min(known.values(), key=_seconds, default=None)
 
 
+def not_before(found: Sequence[Forecast]) -> Forecast | None:
+    """Return the bound before which the crawl does not end, if nothing tells when it ends; None if something does."""
+    first = binding(found)
+    is_least = first is not None and first.sure == "at least"
+    return first if is_least and any(one.bound == "rate" and one.sure == "unknown" for one in found) else None
+
+
 def is_of_rates(forecast: Forecast) -> bool:
     """Return whether a forecast is made from the rates of a stretch of time."""
     return forecast.sure in ("likely", "rough") and forecast.bound != BACK_OFF

@@ -435,7 +435,7 @@ def test_a_process_that_only_schedules_has_asked_for_nothing(job: Path, cli: Cli
         assert slug == "not_asked" and sentence.startswith("5 queues are inactive, but planted (process ")
         assert f"{sentence}\nWhen: once the reasons above no longer hold" in cli("explain", job, "a.test").out
         told_end = cli("report", job, "--kind", "forecast").out
-        assert re.match(r"Nobody has asked for a URI for \dm[\ds]*\. Once it goes on as it last ran, ", told_end)
+        assert re.match(r"Nobody has asked for a URI for \dm[\ds]*\. When the crawl ends is not known: ", told_end)
 
 
 def test_the_leases_of_a_killed_process_are_out_no_more(job: Path, cli: Cli) -> None:

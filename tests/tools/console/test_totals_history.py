@@ -19,6 +19,7 @@ from budgetfrontier.reports.over_time import between, compared, forecast_rows, f
 from budgetfrontier.rules.forecasts import Forecast
 from budgetfrontier.tools.console import app, jobs
 from budgetfrontier.tools.console.app import Console
+from budgetfrontier.tools.console.pages.overview import foreseen
 from budgetfrontier.tools.job_operator import JobOperator
 from tests.support import PATIENCE, make_settings, memory, pages
 from tests.tools.console.conftest import Client, get, visit
@@ -275,6 +276,21 @@ def test_a_full_disk_comes_before_all_other_bounds(rate: Forecast, sentence: str
 def test_an_end_that_is_not_known_is_not_said_to_be_out_of_sight() -> None:
     found = [Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")]
     assert forecast_sentence(found).startswith("When the crawl ends is not known: rates are known after")
+
+
+def test_an_end_of_which_the_earliest_time_alone_is_known_is_not_said_to_come_then() -> None:
+    unknown = Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
+    tail = Forecast("politeness", 0.5, 0.5, None, "at least", "a.test at its shortest delay")
+    told = (
+        "When the crawl ends is not known: rates are known after a minute of crawling. It takes 1s at least, by "
+        "politeness: a.test at its shortest delay."
+    )
+    assert forecast_sentence([unknown, tail]) == told
+    assert forecast_sentence([unknown, tail], standstill="no process runs it") == f"No process runs it. {told}"
+    assert foreseen([unknown, tail], "", None)["binding"] is None
+    known = [Forecast("rate", 0.1, None, None, "rough", "9 wait"), tail]
+    assert "the crawl ends in 1s (at least), by politeness: a.test" in forecast_sentence(known)
+    assert foreseen(known, "", None)["binding"] is tail
 
 
 def test_a_terminated_crawl_has_no_forecast() -> None:

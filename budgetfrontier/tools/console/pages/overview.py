@@ -12,7 +12,7 @@ from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.over_time import SPAN_WORDS, SPANS, Curves, compared, forecast_sentence, rates_told
 from budgetfrontier.reports.totals import tiles
 from budgetfrontier.reports.wrong_now import PresentProblem, worst, wrong_now
-from budgetfrontier.rules.forecasts import Forecast, binding, full_now
+from budgetfrontier.rules.forecasts import Forecast, binding, full_now, not_before
 from budgetfrontier.rules.verdict import WITH_QUEUED, Verdict, standstill, verdict
 from budgetfrontier.storage.disks import free_bytes
 from budgetfrontier.storage.process import process
@@ -203,8 +203,8 @@ def foreseen(found: Sequence[Forecast], still: str, as_of: float | None) -> dict
 
     A crawl of which nothing ends at present, for the reason `still` or a full disk, has no time of its end.
     """
-    first, stands = binding(found), still or full_now(found)
-    ends = first if first is not None and first.seconds and not stands else None  # else it is not in the future
+    first, unknown = binding(found), still or full_now(found) or not_before(found)
+    ends = first if first is not None and first.seconds and not unknown else None  # else it is not in the future
     return {
         "forecast": forecast_sentence(found, standstill=still, as_of=as_of),
         "binding": ends,
