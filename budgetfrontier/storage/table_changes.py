@@ -245,11 +245,9 @@ def _patch_rows(changes: Numbered, table: int, rows: Rows, logged: Logged) -> No
             changes.crc = crc32(new, changes.crc)
     if made:
         changes.patched.append(TablePatches(table, _joined([*made]), [*made.values()]))
-    for key, value in rows.items():
-        if value is None:
-            logged.pop(key, None)
-        else:
-            logged[key] = value
+    logged.update(rows)  # type: ignore[arg-type]  # but for rows that were deleted
+    for key in [key for key, value in rows.items() if value is None]:
+        del logged[key]
     if len(logged) > MOST_LOGGED:
         logged.clear()
     for key in made:
@@ -266,7 +264,7 @@ def _table_changes(table: int, rows: Rows, *, folded: bool) -> TableChanges:
 
 def _joined(column: list[bytes]) -> Column:
     """Return a column of keys byte by byte, behind their width; as it is if they are few or differ in that."""
-    if len(column) < _FEW or len(widths := {len(key) for key in column}) > 1 or max(widths) > _WIDEST:
+    if len(column) < _FEW or len(widths := set(map(len, column))) > 1 or max(widths) > _WIDEST:
         return column
     (width,) = widths
     rows = b"".join(column)
