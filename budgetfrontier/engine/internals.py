@@ -119,7 +119,7 @@ class Internals:
         reassignment = self._kernel.turns.reassignment
         guard.operate(lambda: reassignment.know_address(host, address, guard.now()), changes=1)
 
-    def schedule(self, uris: Iterable[Any], *, found: bool) -> Tally:
+    def admit(self, uris: Iterable[Any], *, found: bool) -> Tally:
         """Schedule URIs as `schedule_many` does, None as an INVALID one; all that are added count as `found`, or none.
 
         For those whose origin the caller knows: links of a page elsewhere, or an import.

@@ -118,7 +118,7 @@ def connected(asked: protocol.Connect, *, folder: str, settings: Settings) -> pr
 def schedule_many(frontier: Frontier, batch: protocol.Uris) -> Tally:
     """Schedule URIs; count the results."""
     if batch.brought:
-        return frontier.internals.schedule(batch.uris, found=False)
+        return frontier.internals.admit(batch.uris, found=False)
     return frontier.schedule_many(batch.uris)  # type: ignore[arg-type]  # None is INVALID
 
 

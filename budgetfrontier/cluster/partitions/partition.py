@@ -361,7 +361,7 @@ class Partition:
 
     def _hear(self, source: int, message: Message) -> None:
         if isinstance(message, Found):
-            self.frontier.internals.schedule(message.uris, found=True)
+            self.frontier.internals.admit(message.uris, found=True)
         elif isinstance(message, Steered):
             self._commands.take(message)
         else:
