@@ -152,14 +152,6 @@ class PendingTable:
         else:
             self.urls.admitted(admitted)
 
-    def insert_one(self, queue_id: int, key: bytes, value: bytes, fingerprint: bytes, short: str) -> None:
-        """Add a record that was never there before, of a URL that is new."""
-        self._put(queue_id, key)
-        self._env.pending.put(key, value)
-        self._env.wrote(len(value), 1)
-        if self.urls is not None:
-            self.urls.admitted([(fingerprint, queue_id, short, key)])
-
     def _end_runs(self, records: Sequence[Record]) -> None:
         """Drop the runs that records are put into, or before."""
         prefix = b""

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from budgetfrontier.core.model import Admission, CrawlUri, Tally
-from budgetfrontier.engine.admission.candidates import Batch, Candidates, Known, Plain, Special, plain_value
+from budgetfrontier.engine.admission.candidates import Batch, Candidate, Candidates
 from budgetfrontier.engine.admission.limits import Limits
 from budgetfrontier.engine.admission.placing import Placer
 from budgetfrontier.engine.admission.plain_batches import Calls, Gather, PlainBatch, PlainBatches
@@ -22,18 +22,13 @@ from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.rules import admission_limits, charges, uri_order
+from budgetfrontier.rules import admission_limits, charges
 from budgetfrontier.rules.duplicates import NOOP
 from budgetfrontier.rules.seeds import SeedFate
-from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
-from budgetfrontier.storage import keys
+from budgetfrontier.rules.uri_order import NORMAL
 
-Read = tuple[Sequence[Any], Batch | PlainBatch | int]
-"""A batch, and the result of reading it; or a few plain URLs, read alone, and how many more were seen recently."""
-FEW = 8
-"""The largest batch in which plain URLs are admitted one by one: from about ten on, a batch is cheaper."""
-FEWEST = 2
-"""The same where the compiled kernel reads batches."""
+Read = tuple[Sequence[Any], Batch | PlainBatch]
+"""A batch, and the result of reading it."""
 
 _ADDED, _DUPLICATE, _FULL = Admission.ADDED, Admission.DUPLICATE, Admission.FULL
 
@@ -78,30 +73,23 @@ class Admitter:
         return read
 
     def _read_batch(self, batch: Sequence[object], tally: Tally, via: CrawlUri | None) -> Read:
-        if (plain := self._read_plain(batch, tally, via)) is not None:
-            return batch, plain
-        if len(batch) <= FEW and self._updates is None and (few := self._read_few(batch)) is not None:
-            return few, len(batch) - len(few)
-        each = self._tables.in_force.has_limits or self._updates is not None
-        return batch, self._read(batch, tally, via, each=each)
+        return batch, self._read_plain(batch, tally, via) or self._read(batch, tally, via)
 
     def _read_plain(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None) -> PlainBatch | None:
-        """Let the compiled kernel read a batch; None if it is not there, or cannot, or gains nothing."""
-        if self._plain is None or len(batch) <= FEWEST or self._updates:
+        """Let the compiled kernel read a batch; None if it is not there, or cannot."""
+        if self._plain is None or self._updates:
             return None
         return self._plain.read(batch, tally, via)
 
-    def _read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, *, each: bool) -> Batch:
-        found = self._candidates.read(batch, tally, via, self._seen.recent, each=each)
+    def _read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None) -> Batch:
+        found = self._candidates.read(batch, tally, via, self._seen.recent)
         self._constant_cost()  # raises for a policy that cannot be created
         return found
 
     def admit(self, read: Read, tally: Tally, now: float, via: CrawlUri | None = None) -> None:
         """Admit a batch that `read` has read. Calls no policy."""
         batch, found = read
-        if isinstance(found, int):
-            self._take_few(batch, found, tally, now, via)
-        elif isinstance(found, PlainBatch):
+        if isinstance(found, PlainBatch):
             self._admit_plain(found, batch, tally, now, via)
         elif batch:
             self._admit(found, batch, tally, now, via)
@@ -154,23 +142,16 @@ class Admitter:
         if not batch:
             return
         found = self._see_all(batch, tally)
-        candidates, constant = found.candidates, self._constant_cost()
+        candidates = found.candidates
         self._list_seeds(found, now, SeedFate.KNOWN)
         tables = self._tables
         if tables.urls is not None:
             for fingerprint, candidate in candidates.items():
-                if isinstance(candidate, Special):
-                    tables.urls.completed(fingerprint, candidate.queue, candidate.short)
-                else:
-                    tables.urls.completed(fingerprint, candidate[0].queue, candidate[0].short + candidate[1])
+                tables.urls.completed(fingerprint, candidate.queue, candidate.short)
         if not charge:
             return
         for candidate in candidates.values():
-            if isinstance(candidate, Special):
-                name, cost = candidate.queue, candidate.cost
-            else:
-                name, cost = candidate[0].queue, constant
-            queue = tables.queues.find_or_create(name)
+            queue, cost = tables.queues.find_or_create(candidate.queue), candidate.cost
             self._turns.settings.refresh(queue)  # a precedence by successes is that before the charge
             charges.charge_seen(queue, cost)
             if queue.group:
@@ -183,21 +164,19 @@ class Admitter:
         batch = [_unforced(given) for given in batch]
         if not batch:
             return
-        found = self._see_all(batch, tally, each=True)
-        for (key, candidate), reason in zip(found.each or (), reasons, strict=True):
+        found = self._see_all(batch, tally)
+        for (key, candidate), reason in zip(found.each, reasons, strict=True):
             if candidate is not None and found.candidates.get(key) is candidate:
                 self._placer.bury(candidate, key, reason, now)
-        why = {key: reason for (key, _), reason in zip(found.each or (), reasons, strict=True)}
+        why = {key: reason for (key, _), reason in zip(found.each, reasons, strict=True)}
         self._list_seeds(found, now, SeedFate.DEAD, why)
 
-    def _see_all(self, batch: Sequence[Any], tally: Tally, *, each: bool = False) -> Batch:
+    def _see_all(self, batch: Sequence[Any], tally: Tally) -> Batch:
         """Record the URIs of a batch that are not known as seen, and count them; only these are left as candidates.
 
         Those for which a Bloom filter has no room are FULL, and leave no trace.
         """
-        each = each or self._tables.filter is not None
-        found = self._candidates.read(batch, tally, None, self._seen.recent, each=each)
-        self._constant_cost()  # raises for a policy that cannot be created, before anything is changed
+        found = self._read(batch, tally, None)
         full = self._drop_beyond_filter(found, batch, tally)
         self._seen.drop_seen(found)
         new = len(found.candidates)
@@ -217,7 +196,7 @@ class Admitter:
         refused = {key for number, key in enumerate(new, 1) if not bloom.has_room(number)}
         for key in refused:
             del candidates[key]
-        full = [given for given, (key, _) in zip(batch, found.each or (), strict=True) if key in refused]
+        full = [given for given, (key, _) in zip(batch, found.each, strict=True) if key in refused]
         if full:
             self._refuse(admission_limits.BLOOM_EXPECTED, len(full), tally)
         return full
@@ -250,66 +229,24 @@ class Admitter:
             if given in self._seen.recent:
                 self._tables.counters.duplicates += 1
                 return _DUPLICATE
-            known = self._candidates.read_plain(given)
-            if known is not None:
-                return self._take_plain(known, None, None, now)
+            if (plain := self._candidates.read_plain(given, given, None)) is not None:
+                return self._take_plain(given, *plain, now)
         return self._take_each([given], now)[0]
 
-    # -- a few plain URLs: the machinery of a batch would cost more than it saves
-
-    def _read_few(self, batch: Sequence[Any]) -> list[Known] | None:
-        """Read plain URLs, each alone, except those seen recently; return None if one of them is not plain."""
-        if not set(map(type, batch)) <= {str}:
-            return None
-        recent, read_plain = self._seen.recent, self._candidates.read_plain
-        few: list[Known] = []
-        for given in batch:
-            if given not in recent:
-                known = read_plain(given)
-                if known is None:
-                    return None
-                few.append(known)
-        return few
-
-    def _take_few(self, few: Sequence[Known], repeated: int, tally: Tally, now: float, via: CrawlUri | None) -> None:
-        """Admit URLs that `_read_few` has read, in order."""
-        for known in few:
-            result = self._take_plain(known, tally, via, now)
-            if result is _ADDED:
-                tally.added += 1
-            elif result is _DUPLICATE:
-                tally.duplicate += 1
-        tally.duplicate += repeated
-        self._tables.counters.duplicates += repeated
-
-    def _take_plain(self, known: Known, tally: Tally | None, via: CrawlUri | None, now: float) -> Admission:
-        """Admit a plain URL, unless it is known or there is no room for it; return the result. Count it if it is FULL.
-
-        Copies `_admit` and `Placer` in less than half of the instructions; test_admit.py compares them.
-        """
-        url, fingerprint, authority, rest = known
-        tables = self._tables
-        if tables.rekeyed:
+    def _take_plain(self, url: str, fingerprint: bytes, candidate: Candidate, now: float) -> Admission:
+        """Admit a plain URL alone, for less than a batch of one."""
+        counters = self._tables.counters
+        if self._tables.rekeyed:
             self._turns.reassignment.arrive(now)
-        counters, in_force = tables.counters, tables.in_force
-        if (
-            in_force.has_limits
-            and (limit := self._limits.reached((authority, rest, None), via)) is not None
-            and not self._seen.is_seen(fingerprint)
-        ):
-            self._refuse(limit, 1, tally)
+        limited = self._tables.in_force.has_limits
+        if limited and (limit := self._limits.reached(candidate, None)) and not self._seen.is_seen(fingerprint):
+            self._refuse(limit, 1, None)
             return _FULL
         if not self._seen.add(fingerprint, url):
             counters.duplicates += 1
             return _DUPLICATE
         counters.scheduled += 1
-        counters.ordinal = ordinal = counters.ordinal + 1
-        base, short = in_force.base, authority.short + rest
-        queue = tables.queues.find_or_create(authority.queue)
-        arrival = uri_order.arrival(ordinal, lifo=True) if base.lifo else ordinal
-        key = keys.pending.pack(queue.id, NORMAL, PRIORITY_ZERO, in_force.constant_cost, arrival)
-        tables.pending.insert_one(queue.id, key, plain_value(authority, short, via), fingerprint, short)
-        self._turns.arrived(queue, 1, short, base, None, now)
+        self._placer.place({fingerprint: candidate}, now)
         return _ADDED
 
     # -- batches
@@ -322,7 +259,7 @@ class Admitter:
 
     def _take_each(self, batch: list[Any], now: float) -> list[Admission]:
         tally = Tally()
-        read = self._read_plain(batch, tally, None) or self._read(batch, tally, None, each=True)
+        read = self._read_plain(batch, tally, None) or self._read(batch, tally, None)
         if self._tables.in_force.counts_links:
             self._tables.links.note(batch, None)
         if isinstance(read, PlainBatch):
@@ -335,7 +272,7 @@ class Admitter:
         admitted = found.candidates
         return [
             key if candidate is None else _ADDED if admitted.get(key) is candidate else _DUPLICATE
-            for key, candidate in found.each or ()
+            for key, candidate in found.each
         ]
 
     def _admit_plain(
@@ -362,14 +299,14 @@ class Admitter:
         if self._limits.have_room(candidates.values()):
             self._seen.drop_seen(found)
             if candidates:
-                self._placer.place(candidates, via, now)
+                self._placer.place(candidates, now)
         else:
             limits = self._admit_while_there_is_room(found, via, now)
             refused = set(map(id, (candidate for candidate, _ in limits)))
             found = found._replace(seeds=[seed for seed in found.seeds if id(seed[1]) not in refused])
             for limit, count in Counter(limit for _, limit in limits).items():
                 self._refuse(limit, count, tally)
-            full = [given for given, (key, _) in zip(batch, found.each or (), strict=True) if key is _FULL]
+            full = [given for given, (key, _) in zip(batch, found.each, strict=True) if key is _FULL]
         repeated = len(batch) - len(found.invalid) - len(full) - len(candidates)
         tally.added += len(candidates)
         tally.duplicate += repeated
@@ -382,7 +319,7 @@ class Admitter:
         if found.seeds:
             self._list_seeds(found, now, SeedFate.WAITING)
         if self._updates is not None and repeated:
-            for key, candidate in found.each or ():
+            for key, candidate in found.each:
                 if candidate is not None and candidates.get(key) is not candidate:
                     self._updates.update(key, *_urgency(candidate))
 
@@ -397,16 +334,14 @@ class Admitter:
             elif candidate is None or (key not in found.forced and self._seen.is_seen(key)):
                 seeds.scheduled(uri, "", now, SeedFate.KNOWN)
 
-    def _admit_while_there_is_room(
-        self, found: Batch, via: CrawlUri | None, now: float
-    ) -> list[tuple[Plain | Special, str]]:
+    def _admit_while_there_is_room(self, found: Batch, via: CrawlUri | None, now: float) -> list[tuple[Candidate, str]]:
         """Admit the new URIs of a batch, some perhaps FULL, in order; return these with the limits that they met.
 
         These leave no trace. One does not make the next one of its form a DUPLICATE: that may be on another queue.
         """
-        candidates, each = found.candidates, found.each or []
+        candidates, each = found.candidates, found.each
         met: set[Any] = self._seen.known(candidates.keys() - set(found.forced))
-        arrivals, limits = self._placer.arrivals(via, now), list[tuple[Plain | Special, str]]()
+        arrivals, limits = self._placer.arrivals(now), list[tuple[Candidate, str]]()
         candidates.clear()
         for number, (key, candidate) in enumerate(each):
             if candidate is None or key in met:
@@ -418,7 +353,7 @@ class Admitter:
             else:
                 met.add(key)
                 candidates[key] = candidate
-                arrivals.add((candidate,))
+                arrivals.add(key, candidate)
                 if type(key) is bytes:
                     self._seen.add_all((key,))
         arrivals.write()
@@ -440,8 +375,8 @@ def _gather_none(given: object) -> None:
     """Gather nothing: there is no kernel that does."""
 
 
-def _urgency(candidate: Plain | Special) -> tuple[int, int]:
-    uri = candidate.uri if isinstance(candidate, Special) else None
+def _urgency(candidate: Candidate) -> tuple[int, int]:
+    uri = candidate.uri
     return (NORMAL, 0) if uri is None else (int(uri.directive), uri.priority)
 
 

@@ -41,7 +41,6 @@ AUTHORITIES = 28 << 10  # kept in memory at the most, about 300 bytes each
 # Characters that the URL parser keeps in paths and queries of http and https, unless a segment starts with a dot.
 _UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|")
 
-
 _LETTER, _OTHER = b"a "
 
 
@@ -59,8 +58,8 @@ class Authority(msgspec.Struct, gc=False):
     """The overrides of its URLs; None if nobody has asked since settings changed."""
 
 
-class Special(msgspec.Struct, gc=False):
-    """A URI that may be admitted and consists of more than its URL, or has settings or a cost of its own."""
+class Candidate(msgspec.Struct, gc=False):
+    """A URI that may be admitted."""
 
     queue: str
     value: bytes
@@ -76,13 +75,6 @@ class Special(msgspec.Struct, gc=False):
     """Its place among the URIs of the queue; None: that of its cost."""
 
 
-Plain = tuple[Authority, str, bytes | None]
-"""A URL that may be admitted: its authority, the rest of it, and its payload. A tuple, because there are many."""
-
-
-Known = tuple[str, bytes, Authority, str]
-"""A plain URL that was read alone: the URL, its fingerprint, its authority, and the rest of it."""
-
 _OTHER_FIELDS = [each for each in CrawlUri.__struct_fields__ if each not in ("url", "payload")]
 _nothing_else = attrgetter(*_OTHER_FIELDS)
 _NOTHING_ELSE = _nothing_else(CrawlUri(""))
@@ -97,14 +89,14 @@ others, which are those of a page or a payload."""
 class Batch(NamedTuple):
     """The URIs of a batch that may be new, in order, by fingerprint (with `force`: a number); the first of a form."""
 
-    candidates: dict[Any, Plain | Special]
+    candidates: dict[Any, Candidate]
     forced: list[int]
     invalid: list[Any]
-    each: list[tuple[Any, Plain | Special | None]] | None = None
-    """On request, for each URI, also repeated ones: its key and candidate, or the result and None if it is refused."""
-    reasons: Sequence[str] = ()
+    each: list[tuple[Any, Candidate | None]]
+    """For each URI, also repeated ones: its key and candidate, or the result and None if it is refused."""
+    reasons: list[str]
     """Why each of the invalid is INVALID."""
-    seeds: Sequence[tuple[Any, Special | None, CrawlUri]] = ()
+    seeds: list[tuple[Any, Candidate | None, CrawlUri]]
     """The seeds among them: the key and candidate of each; both None for one seen recently."""
 
 
@@ -149,125 +141,102 @@ class Candidates:
 
     # -- a batch
 
-    def read(
-        self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, recent: set[str], *, each: bool = False
-    ) -> Batch:
-        """Read a batch, except the URLs in `recent`; count INVALID URIs. With `each`, return the result of each URI."""
-        candidates: dict[Any, Plain | Special] = {}
-        forced: list[int] = []
-        invalid: list[Any] = []
-        reasons: list[str] = []
-        every: list[tuple[Any, Plain | Special | None]] | None = [] if each else None
-        seeds: list[tuple[Any, Special | None, CrawlUri]] = []
-        known, digest = self._known.get, xxhash.xxh3_128_digest
-        fingerprint: bytes | None
-        candidate: Plain | Special
-        simple = self.are_simple()
+    def read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, recent: set[str]) -> Batch:
+        """Read a batch, except the URLs in `recent`; count INVALID URIs."""
+        found = Batch({}, [], [], [], [], [])
+        candidates, forced, invalid, each, reasons, seeds = found
         if self._overridden_in is not self._tables.in_force:
             self._forget_overrides()
-        plain = self._has_shortcut and self._are_plain(batch)
-        query = self._canonical.query if self._has_shortcut else None
         for given in batch:
-            if plain or type(given) is str:
-                if given in recent:
-                    if every is not None:
-                        every.append((Admission.DUPLICATE, None))
-                    continue
-                # The common case of `prepare`, without its questions: a known authority and a plain path, with the same
-                # fingerprint as `rules.duplicates` gives. Saves 28 % of `schedule`, 54 % of a batch; see
-                # `tests.fuzz.urls`.
-                slash = given.find("/", 8)
-                authority = known(given[:slash]) or (self._parse_authority(given) if plain else None)
-                if authority is not None and slash > 0 and (plain or self._are_plain([given])):
-                    rest = given[slash:]
-                    try:
-                        if "?" in rest:
-                            path, _, arguments = rest.partition("?")
-                            canonical = authority.canonical + path + query(arguments)  # type: ignore[misc]
-                        else:
-                            canonical = authority.canonical + rest
-                        fingerprint = authority.hash + digest(canonical.encode())[:12]
-                    except Exception as e:
-                        raise self._no_form(given, e) from e
-                    candidate = (authority, rest, None) if simple else self._plain_special(given, authority, rest, via)
-                    if fingerprint not in candidates:
-                        candidates[fingerprint] = candidate
-                    if every is not None:
-                        every.append((fingerprint, candidate))
-                    continue
-            elif (url := identifying_url(given)) is not None:
-                if url in recent:
-                    if every is not None:
-                        every.append((Admission.DUPLICATE, None))
-                    if given.directive != uri_order.NORMAL and (via is None or given.hops) and is_seed(given):
-                        seeds.append((None, None, given))
-                    continue
-                alone = self.read_plain(url) if simple and via is None and _is_url_and_payload(given) else None
-                if alone is not None:
-                    _, fingerprint, authority, rest = alone
-                    candidate = (authority, rest, given.payload)
-                    candidates.setdefault(fingerprint, candidate)
-                    if every is not None:
-                        every.append((fingerprint, candidate))
-                    continue
+            url = identifying_url(given)
+            if url is not None and url in recent:
+                each.append((Admission.DUPLICATE, None))
+                if (
+                    isinstance(given, CrawlUri)
+                    and given.directive != uri_order.NORMAL
+                    and is_seed(given)
+                    and (via is None or given.hops)
+                ):
+                    seeds.append((None, None, given))
+                continue
             try:
-                fingerprint, candidate = self.prepare(given, via)
+                fingerprint, candidate = self.read_plain(given, url, via) or self.prepare(given, via)
             except InvalidUrl as e:
                 tally.refuse(e.reason)
                 reasons.append(e.reason)
                 invalid.append(given)
-                if every is not None:
-                    every.append((Admission.INVALID, None))
+                each.append((Admission.INVALID, None))
                 continue
-            if fingerprint is None:
-                forced.append(len(candidates))
             key: Any = len(candidates) if fingerprint is None else fingerprint
+            if fingerprint is None:
+                forced.append(key)
             candidates.setdefault(key, candidate)
+            each.append((key, candidate))
             if (uri := candidate.uri) is not None and uri.directive != uri_order.NORMAL and is_seed(uri):
                 seeds.append((key, candidate, uri))
-            if every is not None:
-                every.append((key, candidate))
-        return Batch(candidates, forced, invalid, every, reasons, seeds)
+        return found
 
     def _forget_overrides(self) -> None:
         self._overridden_in = self._tables.in_force
         for authority in self._known.values():
             authority.overriding = None
 
-    def read_plain(self, given: str, *, known_only: bool = False) -> Known | None:
-        """Read one URL alone as `read` reads a plain one; None if it is not plain, or cannot be admitted.
+    def read_plain(self, given: Any, url: str | None, via: CrawlUri | None) -> tuple[bytes, Candidate] | None:
+        """Return the fingerprint and the candidate of a plain URL, as `prepare` does; None for others.
 
-        With `known_only`, for any settings in force, but only if its authority is in memory. Raises PolicyError.
+        Raises PolicyError.
         """
-        if not known_only and self._tables.in_force is not self._simple_in and not self.are_simple():
+        payload, simple = None, self.are_simple()
+        if type(given) is not str:
+            if not simple or via is not None or url is None or not _is_url_and_payload(given):
+                return None
+            payload = given.payload
+        parts = None if url is None else self._plain_parts(url)
+        if url is None or parts is None:
             return None
-        slash = given.find("/", 8)
-        rest = given[slash:]
+        fingerprint, authority, rest = parts
+        queue, short, in_force = authority.queue, authority.short + rest, self._in_force
+        value = plain_value(authority, short, via, payload)
+        if simple:
+            cost = in_force.constant_cost or 0
+            return fingerprint, Candidate(queue, value, short, None, cost, in_force.base, None, None)
+        uri = None if via is None else CrawlUri(url, via=via.url, hops=link_hops(via))
+        return fingerprint, self._candidate(url, queue, value, short, uri, self._settings_of(authority, url))
+
+    def _settings_of(self, authority: Authority, url: str) -> QueueSettings:
+        effective = self._in_force.effective
+        if authority.overriding is None:
+            authority.overriding = effective.by_authority(url, authority.queue)
+        overriding = authority.overriding
+        return effective.settings_of(overriding, url) if overriding.tests else overriding.settings
+
+    def _plain_parts(self, url: str, *, known_only: bool = False) -> tuple[bytes, Authority, str] | None:
+        """Return the fingerprint, the authority and the rest of a URL that the parser leaves as it is.
+
+        None for others. With `known_only`, only if its authority is in memory. Raises PolicyError.
+        """
+        slash = url.find("/", 8)
+        rest = url[slash:]
         try:
             plain = rest.encode().translate(self._letters).isalpha()
         except UnicodeEncodeError:
             return None
-        if not plain or slash < 0 or "/." in rest or len(given) > uris.MAX_LENGTH:
+        if not plain or slash < 0 or "/." in rest or len(url) > uris.MAX_LENGTH or not self._has_shortcut:
             return None
-        authority = self._known.get(given[:slash])
+        authority = self._known.get(url[:slash]) or (None if known_only else self._parse_authority(url))
         if authority is None:
-            authority = None if known_only else self._parse_authority(given)  # as the parser writes it
-            if authority is None:
-                return None
-        if "?" in rest:
-            path, _, query = rest.partition("?")
-            try:
-                canonical = authority.canonical + path + self._canonical.query(query)
-            except Exception as e:
-                raise self._no_form(given, e) from e
-        else:
-            canonical = authority.canonical + rest
-        return given, authority.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], authority, rest
+            return None
+        path, mark, query = rest.partition("?")
+        try:
+            canonical = authority.canonical + (path + self._canonical.query(query) if mark else rest)
+        except Exception as e:
+            raise self._no_form(url, e) from e
+        return authority.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], authority, rest
 
     def known_fingerprint(self, url: str) -> bytes | None:
         """Return the fingerprint of a URL if it is plain and its authority is in memory. Raises PolicyError."""
-        known = self.read_plain(url, known_only=True)
-        return None if known is None else known[1]
+        known = self._plain_parts(url, known_only=True)
+        return None if known is None else known[0]
 
     def are_simple(self) -> bool:
         """Return whether all plain strings have the same cost and place, and their authority determines their queue."""
@@ -280,37 +249,9 @@ class Candidates:
             return True
         return False
 
-    def _are_plain(self, batch: Sequence[Any]) -> bool:
-        """Return whether a batch is all strings that the URL parser leaves as they are, if their authority is known."""
-        try:
-            text = "\n".join(batch)
-        except TypeError:
-            return False
-        if not text.isascii() or "/." in text or max(map(len, batch)) > uris.MAX_LENGTH:
-            return False
-        return len(text.encode().translate(None, self.plain)) == len(batch) - 1
-
-    def _plain_special(self, url: str, authority: Authority, rest: str, via: CrawlUri | None) -> Special:
-        """Return a plain URL as `prepare` does: it has a cost or settings of its own. Raises PolicyError."""
-        in_force, queue, precedence, own_precedence = self._tables.in_force, authority.queue, None, None
-        short, mark, overriding = authority.short + rest, authority.mark, authority.overriding
-        if overriding is None:
-            overriding = authority.overriding = in_force.effective.by_authority(url, queue)
-        settings = in_force.effective.settings_of(overriding, url) if overriding.tests else overriding.settings
-        value = mark + rest.encode() if mark is not None and via is None else plain_value(authority, short, via)
-        policy = settings.cost_policy
-        cost = in_force.constant_costs.get(policy) if type(policy) is str else None
-        if cost is None or in_force.asks_about_uris:  # policies look at the URI
-            uri = CrawlUri(url) if via is None else CrawlUri(url, via=via.url, hops=link_hops(via))
-            cost = in_force.cost(url, uri, settings)
-            if in_force.asks_precedence:
-                precedence = in_force.precedence(uri, settings)
-            own_precedence = in_force.uri_precedence(url, uri, settings)
-        return Special(queue, value, short, None, cost, settings, precedence, own_precedence)
-
     # -- one URI
 
-    def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Special]:
+    def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Candidate]:
         """Return the fingerprint of `given` (None with `force`, or if none is recorded), and its candidate.
 
         Raises InvalidUrl and PolicyError.
@@ -323,7 +264,7 @@ class Candidates:
             raise InvalidUrl("type", f"{type(given).__name__} is not a URI")
         return None if self._records_nothing else fingerprint, candidate
 
-    def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Special]:
+    def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Candidate]:
         if uri is not None:
             check_fields(uri)
         url, fingerprint, queue = self._address(given, uri)
@@ -343,13 +284,19 @@ class Candidates:
         else:
             queue = queue or self.queue_key(CrawlUri(url))
             value = encode_url(url, queue)
+        settings = self._in_force.for_uri(url, queue, None if uri is None else uri.source)
+        return fingerprint, self._candidate(url, queue, value, shorten(url, queue), uri, settings)
+
+    def _candidate(
+        self, url: str, queue: str, value: bytes, short: str, uri: CrawlUri | None, settings: QueueSettings
+    ) -> Candidate:
+        """Return a candidate with the cost and the precedences that policies give it. Raises PolicyError."""
         in_force, precedence = self._in_force, None
-        settings = in_force.for_uri(url, queue, None if uri is None else uri.source)
         cost = in_force.cost(url, uri, settings)
         own_precedence = in_force.uri_precedence(url, uri, settings)
         if in_force.asks_precedence:
             precedence = in_force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)
-        return fingerprint, Special(queue, value, shorten(url, queue), uri, cost, settings, precedence, own_precedence)
+        return Candidate(queue, value, short, uri, cost, settings, precedence, own_precedence)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:
         """Return the normalized URL, its fingerprint (None with `force`), and its queue if the authority decides it."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.engine.admission.candidates import Plain, Special
+from budgetfrontier.engine.admission.candidates import Candidate
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.rules import admission_limits
 from budgetfrontier.rules.queue_states import INELIGIBLE
@@ -20,7 +19,7 @@ class Limits:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def have_room(self, candidates: Collection[Any]) -> bool:
+    def have_room(self, candidates: Collection[Candidate]) -> bool:
         """Return whether all candidates fit in, even if all are new: then none of them can be FULL."""
         tables = self._tables
         in_force = tables.in_force
@@ -28,19 +27,14 @@ class Limits:
             return True
         if tables.filter is not None and not tables.filter.has_room(len(candidates)):
             return False
-        names = (one[0].queue if type(one) is tuple else one.queue for one in candidates)
-        if not self._has_room(len(candidates), names):
+        if not self._has_room(len(candidates), (one.queue for one in candidates)):
             return False
         if not (in_force.base.max_queue_size or in_force.effective.limits_queues):
             return True
         more: dict[str, int] = {}
         least: dict[str, int] = {}  # of the limits that its URIs have, where overrides give them different ones
-        base = in_force.base.max_queue_size
         for candidate in candidates:
-            if type(candidate) is tuple:
-                name, limit = candidate[0].queue, base
-            else:
-                name, limit = candidate.queue, candidate.settings.max_queue_size
+            name, limit = candidate.queue, candidate.settings.max_queue_size
             more[name] = more.get(name, 0) + 1
             if limit and limit < least.get(name, _NONE):
                 least[name] = limit
@@ -62,14 +56,10 @@ class Limits:
             queued += self._may_be_revived(names)
         return admission_limits.has_room(limit, queued, count)
 
-    def reached(self, candidate: Plain | Special, via: CrawlUri | None) -> str | None:
+    def reached(self, candidate: Candidate, via: CrawlUri | None) -> str | None:
         """Return the limit for which there is no room for a URI that is new, as of now; None if there is room."""
         tables = self._tables
-        uri: CrawlUri | None
-        if isinstance(candidate, Special):
-            name, settings, uri = candidate.queue, candidate.settings, candidate.uri
-        else:
-            name, settings, uri = candidate[0].queue, tables.in_force.base, None
+        name, settings, uri = candidate.queue, candidate.settings, candidate.uri
         queued, frontier = tables.counters.queued, tables.in_force.frontier
         limit = admission_limits.limit_reached(
             frontier, settings, queued=queued, queue_size=lambda: self._queue_size(name)

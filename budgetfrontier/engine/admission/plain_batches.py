@@ -13,7 +13,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Tally
 from budgetfrontier.engine.admission import candidates as candidates_read
 from budgetfrontier.engine.admission import seen as seen_table
-from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special
+from budgetfrontier.engine.admission.candidates import Batch, Candidate, Candidates
 from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.plain_turns import AdmissionParts
@@ -122,19 +122,19 @@ class PlainBatches:
         found, names = batch.uris, list(self.sizes(batch))
         in_force, results = self._tables.in_force, self.results(batch)
         cost, base = in_force.constant_cost or 0, in_force.base
-        every: list[tuple[Any, Plain | Special | None]] = [
-            (key, Special(names[place], value, short, None, cost, base, None, None))
+        every: list[tuple[Any, Candidate | None]] = [
+            (key, Candidate(names[place], value, short, None, cost, base, None, None))
             for key, place, value, short in found.candidates(_page(via))
         ]
         candidates: dict[Any, Any] = {}
         for key, special in every:
             candidates.setdefault(key, special)
         entries = iter(every)
-        each: list[tuple[Any, Plain | Special | None]] = [
+        each: list[tuple[Any, Candidate | None]] = [
             next(entries) if result is _ADDED else (result, None) for result in results
         ]
         invalid = [uri for uri, result in zip(given, results, strict=True) if result is Admission.INVALID]
-        return Batch(candidates, [], invalid, each, batch.reasons)
+        return Batch(candidates, [], invalid, each, batch.reasons, [])
 
     def _place(self, found: Any, now: float, via: CrawlUri | None) -> int:
         """Put new URIs on their queues; return their number."""
@@ -223,7 +223,7 @@ def _page(via: CrawlUri | None) -> tuple[str, str] | None:
     return None if via is None else (via.url, link_hops(via))
 
 
-def _has_a_place(special: Special) -> bool:
+def _has_a_place(special: Candidate) -> bool:
     uri = special.uri
     if uri is not None and (uri.directive != NORMAL or uri.priority != 0 or uri.not_before is not None):
         return True

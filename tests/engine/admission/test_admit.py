@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlUri, Directive, Frontier, Outcome, Tally
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.admission import admit
 from budgetfrontier.engine.admission.candidates import Candidates
 from budgetfrontier.storage import keys
 from tests.examples import few
@@ -142,7 +141,7 @@ TAILS = ("/", "/p/{n}", "/p/{n}?b=2&a=1", "/x#y", "", "/./p", "/p {n}", "/\u00e9
 
 def without_shortcut() -> AbstractContextManager[object]:
     """Admission by the machinery of batches alone."""
-    return mock.patch.object(Candidates, "read_plain", lambda self, given, **_: None)
+    return mock.patch.object(Candidates, "read_plain", lambda self, *_: None)
 
 
 def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
@@ -160,9 +159,7 @@ def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, limits: dict[
     options: dict[str, Any] = {"order": order, "concurrency": 5, **limits}
     with memory(**options) as quick, memory(**options) as slow:
         for _ in range(12):
-            sites = [
-                f"http{draw.choice(('', 's'))}://{draw.choice(HOSTS)}" for _ in range(draw.randrange(1, admit.FEW + 2))
-            ]
+            sites = [f"http{draw.choice(('', 's'))}://{draw.choice(HOSTS)}" for _ in range(draw.randrange(1, 10))]
             urls = [site + draw.choice(TAILS).format(n=draw.randrange(6)) for site in sites]
             kind = draw.random()
             if kind < 0.4:
@@ -175,10 +172,10 @@ def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, limits: dict[
                 with without_shortcut():
                     assert given_back == slow.schedule_each(carrying)
             elif kind < 0.7:
-                together = quick.schedule_many(urls[: admit.FEW])
+                together = quick.schedule_many(urls[:8])
                 apart = Tally()
                 with without_shortcut():
-                    for url in urls[: admit.FEW]:
+                    for url in urls[:8]:
                         apart.add(slow.schedule_many([url]))
                 assert msgspec.structs.astuple(together) == msgspec.structs.astuple(apart)
             else:

@@ -54,7 +54,7 @@ carrying = st.builds(
 )
 placed = st.builds(CrawlUri, near_plain, priority=st.sampled_from([0, 1]), force=st.booleans())
 batches = st.one_of(
-    st.lists(near_plain, min_size=admit.FEWEST + 1, max_size=12),
+    st.lists(near_plain, min_size=1, max_size=12),
     st.lists(st.one_of(near_plain, any_url, carrying), min_size=1, max_size=12),
     st.lists(st.one_of(near_plain, placed), min_size=1, max_size=12),
 )

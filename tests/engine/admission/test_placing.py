@@ -1,59 +1,8 @@
-"""The placing of new URIs: by queue or in order, with the same queues, records and totals."""
+"""The placing of new URIs: the settings of queues, and the order in which they wait."""
 
 from __future__ import annotations
 
-from typing import Any
-from unittest import mock
-
-import pytest
-
-from budgetfrontier import CrawlUri, Frontier
-from budgetfrontier.engine.admission.placing import Placer
-from tests.engine.admission.test_twins import tables
-from tests.support import START, memory, one, record
-
-
-def place_in_order(self: Placer, candidates: dict[Any, Any], via: CrawlUri | None, now: float) -> None:
-    arrivals = self.arrivals(via, now)
-    arrivals.add(candidates.values())
-    arrivals.write()
-
-
-SOME: list[Any] = [
-    "https://b.test/1",
-    "https://a.test/1",
-    CrawlUri("https://b.test/2", not_before=START + 60),
-    CrawlUri("https://b.test/3", priority=5, cost=7),
-    "https://a.test/2",
-    CrawlUri("https://a.test/3", queue="q", meta=[1]),
-    CrawlUri("https://c.test/later", not_before=START + 60),
-    CrawlUri("https://a.test/2", force=True),
-    "http://a.test:81/4",
-]
-
-
-@pytest.mark.parametrize("order", ["fifo", "lifo"])
-@pytest.mark.parametrize("hold_queues", [True, False])
-@pytest.mark.parametrize("budget", [-1, 0])
-@pytest.mark.parametrize("retired", [True, False])
-def test_placing_by_queue_does_what_placing_in_order_does(
-    order: str, hold_queues: bool, budget: int, retired: bool
-) -> None:
-    def scheduled() -> Frontier:
-        f = memory(order=order, hold_queues=hold_queues, queue_total_budget=budget, retire_when="reached")
-        if retired:
-            f.schedule("https://a.test/0")
-            f.retire("a.test")
-        f.schedule_many(SOME)
-        f.schedule_many([CrawlUri(f"https://{'abc'[n % 3]}.test/more/{n}", priority=n % 2) for n in range(20)])
-        for lease in f.lease(1):
-            f.finish(lease, discovered=[f"https://{'abcd'[n % 4]}.test/found/{n}" for n in range(20)])
-        f.check()
-        return f
-
-    by_queue = tables(scheduled())
-    with mock.patch.object(Placer, "_place_by_queue", place_in_order):
-        assert by_queue == tables(scheduled())
+from tests.support import memory, one, record
 
 
 def test_a_queue_takes_the_settings_of_the_uri_placed_last() -> None:
