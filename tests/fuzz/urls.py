@@ -182,7 +182,7 @@ def check_kernel(url: str, canonical: Any) -> None:
     limits = {"longest": uris.MAX_LENGTH, "authorities": 1, "recent": 1}
     reader = native.kernel.BatchReader(plain, canonical.query_rules, **limits)
     found, expected = reader.read([url, url], authority, whole), whole(url)
-    names, rows = [row[0] for row in found.queues(0.0)], found.candidates(None, "")
+    names, rows = [row[0] for row in found.queues()], found.candidates(None)
     assert [(key, names[place], value, short) for key, place, value, short in rows] == [expected] * 2 * bool(expected)
     seen: set[bytes] = set()
 
