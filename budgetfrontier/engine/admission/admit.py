@@ -13,10 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from budgetfrontier.core.model import Admission, CrawlUri, Tally
-from budgetfrontier.engine.admission.candidates import Batch, Candidate, Candidates
+from budgetfrontier.engine.admission.candidates import Candidates
 from budgetfrontier.engine.admission.limits import Limits
 from budgetfrontier.engine.admission.placing import Placer
 from budgetfrontier.engine.admission.plain_batches import Calls, Gather, PlainBatch, PlainBatches
+from budgetfrontier.engine.admission.read_batch import Batch, UriCandidate
 from budgetfrontier.engine.admission.seen import FilteredSeenTable, SeenTable
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
@@ -233,7 +234,7 @@ class Admitter:
                 return self._take_plain(given, *plain, now)
         return self._take_each([given], now)[0]
 
-    def _take_plain(self, url: str, fingerprint: bytes, candidate: Candidate, now: float) -> Admission:
+    def _take_plain(self, url: str, fingerprint: bytes, candidate: UriCandidate, now: float) -> Admission:
         """Admit a plain URL alone, for less than a batch of one."""
         counters = self._tables.counters
         if self._tables.rekeyed:
@@ -334,14 +335,16 @@ class Admitter:
             elif candidate is None or (key not in found.forced and self._seen.is_seen(key)):
                 seeds.scheduled(uri, "", now, SeedFate.KNOWN)
 
-    def _admit_while_there_is_room(self, found: Batch, via: CrawlUri | None, now: float) -> list[tuple[Candidate, str]]:
+    def _admit_while_there_is_room(
+        self, found: Batch, via: CrawlUri | None, now: float
+    ) -> list[tuple[UriCandidate, str]]:
         """Admit the new URIs of a batch, some perhaps FULL, in order; return these with the limits that they met.
 
         These leave no trace. One does not make the next one of its form a DUPLICATE: that may be on another queue.
         """
         candidates, each = found.candidates, found.each
         met: set[Any] = self._seen.known(candidates.keys() - set(found.forced))
-        arrivals, limits = self._placer.arrivals(now), list[tuple[Candidate, str]]()
+        arrivals, limits = self._placer.arrivals(now), list[tuple[UriCandidate, str]]()
         candidates.clear()
         for number, (key, candidate) in enumerate(each):
             if candidate is None or key in met:
@@ -375,7 +378,7 @@ def _gather_none(given: object) -> None:
     """Gather nothing: there is no kernel that does."""
 
 
-def _urgency(candidate: Candidate) -> tuple[int, int]:
+def _urgency(candidate: UriCandidate) -> tuple[int, int]:
     uri = candidate.uri
     return (NORMAL, 0) if uri is None else (int(uri.directive), uri.priority)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter, is_
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import xxhash
@@ -15,6 +15,7 @@ import xxhash
 from budgetfrontier.core import uris
 from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import Admission, CrawlUri, Tally
+from budgetfrontier.engine.admission.read_batch import Batch, UriCandidate
 from budgetfrontier.engine.admission.storable import check_fields, check_key, encoded
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.engine.tables import Tables
@@ -58,23 +59,6 @@ class Authority(msgspec.Struct, gc=False):
     """The overrides of its URLs; None if nobody has asked since settings changed."""
 
 
-class Candidate(msgspec.Struct, gc=False):
-    """A URI that may be admitted."""
-
-    queue: str
-    value: bytes
-    short: str
-    """Its URL as in the records of its queue."""
-    uri: CrawlUri | None
-    """None if nothing but its URL determines its place in the queue."""
-    cost: int
-    settings: QueueSettings
-    precedence: int | None
-    """The values that its queue takes from it, if a policy determined them."""
-    own_precedence: int | None
-    """Its place among the URIs of the queue; None: that of its cost."""
-
-
 _OTHER_FIELDS = [each for each in CrawlUri.__struct_fields__ if each not in ("url", "payload")]
 _nothing_else = attrgetter(*_OTHER_FIELDS)
 _NOTHING_ELSE = _nothing_else(CrawlUri(""))
@@ -84,20 +68,6 @@ _DEFAULTS = [each for each in zip(_OTHER_FIELDS, _NOTHING_ELSE, strict=True) if 
 CARRIERS = CrawlUri, _DEFAULTS, _LONGEST_PAYLOAD
 """The class of URIs that the compiled kernel reads, the fields that must have their defaults, and the most bytes of the
 others, which are those of a page or a payload."""
-
-
-class Batch(NamedTuple):
-    """The URIs of a batch that may be new, in order, by fingerprint (with `force`: a number); the first of a form."""
-
-    candidates: dict[Any, Candidate]
-    forced: list[int]
-    invalid: list[Any]
-    each: list[tuple[Any, Candidate | None]]
-    """For each URI, also repeated ones: its key and candidate, or the result and None if it is refused."""
-    reasons: list[str]
-    """Why each of the invalid is INVALID."""
-    seeds: list[tuple[Any, Candidate | None, CrawlUri]]
-    """The seeds among them: the key and candidate of each; both None for one seen recently."""
 
 
 class Candidates:
@@ -181,7 +151,7 @@ class Candidates:
         for authority in self._known.values():
             authority.overriding = None
 
-    def read_plain(self, given: Any, url: str | None, via: CrawlUri | None) -> tuple[bytes, Candidate] | None:
+    def read_plain(self, given: Any, url: str | None, via: CrawlUri | None) -> tuple[bytes, UriCandidate] | None:
         """Return the fingerprint and the candidate of a plain URL, as `prepare` does; None for others.
 
         Raises PolicyError.
@@ -199,7 +169,7 @@ class Candidates:
         value = plain_value(authority, short, via, payload)
         if simple:
             cost = in_force.constant_cost or 0
-            return fingerprint, Candidate(queue, value, short, None, cost, in_force.base, None, None)
+            return fingerprint, UriCandidate(queue, value, short, None, cost, in_force.base, None, None)
         uri = None if via is None else CrawlUri(url, via=via.url, hops=link_hops(via))
         return fingerprint, self._candidate(url, queue, value, short, uri, self._settings_of(authority, url))
 
@@ -251,7 +221,7 @@ class Candidates:
 
     # -- one URI
 
-    def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Candidate]:
+    def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, UriCandidate]:
         """Return the fingerprint of `given` (None with `force`, or if none is recorded), and its candidate.
 
         Raises InvalidUrl and PolicyError.
@@ -264,7 +234,7 @@ class Candidates:
             raise InvalidUrl("type", f"{type(given).__name__} is not a URI")
         return None if self._records_nothing else fingerprint, candidate
 
-    def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Candidate]:
+    def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, UriCandidate]:
         if uri is not None:
             check_fields(uri)
         url, fingerprint, queue = self._address(given, uri)
@@ -289,14 +259,14 @@ class Candidates:
 
     def _candidate(
         self, url: str, queue: str, value: bytes, short: str, uri: CrawlUri | None, settings: QueueSettings
-    ) -> Candidate:
+    ) -> UriCandidate:
         """Return a candidate with the cost and the precedences that policies give it. Raises PolicyError."""
         in_force, precedence = self._in_force, None
         cost = in_force.cost(url, uri, settings)
         own_precedence = in_force.uri_precedence(url, uri, settings)
         if in_force.asks_precedence:
             precedence = in_force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)
-        return Candidate(queue, value, short, uri, cost, settings, precedence, own_precedence)
+        return UriCandidate(queue, value, short, uri, cost, settings, precedence, own_precedence)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:
         """Return the normalized URL, its fingerprint (None with `force`), and its queue if the authority decides it."""

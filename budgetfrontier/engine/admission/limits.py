@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.engine.admission.candidates import Candidate
+from budgetfrontier.engine.admission.read_batch import UriCandidate
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.rules import admission_limits
 from budgetfrontier.rules.queue_states import INELIGIBLE
@@ -19,7 +19,7 @@ class Limits:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def have_room(self, candidates: Collection[Candidate]) -> bool:
+    def have_room(self, candidates: Collection[UriCandidate]) -> bool:
         """Return whether all candidates fit in, even if all are new: then none of them can be FULL."""
         tables = self._tables
         in_force = tables.in_force
@@ -56,7 +56,7 @@ class Limits:
             queued += self._may_be_revived(names)
         return admission_limits.has_room(limit, queued, count)
 
-    def reached(self, candidate: Candidate, via: CrawlUri | None) -> str | None:
+    def reached(self, candidate: UriCandidate, via: CrawlUri | None) -> str | None:
         """Return the limit for which there is no room for a URI that is new, as of now; None if there is room."""
         tables = self._tables
         name, settings, uri = candidate.queue, candidate.settings, candidate.uri

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.core.model import CrawlUri
-from budgetfrontier.engine.admission.candidates import Candidate
+from budgetfrontier.engine.admission.read_batch import UriCandidate
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import New
@@ -23,14 +23,14 @@ class Placer:
         self._tables = tables
         self._turns = turns
 
-    def place(self, candidates: dict[Any, Candidate], now: float) -> None:
+    def place(self, candidates: dict[Any, UriCandidate], now: float) -> None:
         """Put candidates on their queues, given by fingerprint."""
         arrivals = self.arrivals(now)
         for fingerprint, candidate in candidates.items():
             arrivals.add(fingerprint, candidate)
         arrivals.write()
 
-    def bury(self, candidate: Candidate, fingerprint: bytes, reason: str, now: float) -> None:
+    def bury(self, candidate: UriCandidate, fingerprint: bytes, reason: str, now: float) -> None:
         """Add a candidate to the dead letters of its queue, with the rank that it takes if it is replayed."""
         tables = self._tables
         queue = tables.queues.find_or_create(candidate.queue)
@@ -60,7 +60,7 @@ class Arrivals:
         self._records: list[tuple[bytes, bytes]] = []
         self._urls: list[New] = []
 
-    def add(self, fingerprint: Any, candidate: Candidate) -> None:
+    def add(self, fingerprint: Any, candidate: UriCandidate) -> None:
         """Put a candidate on its queue, or schedule it for later if it has a `not_before` ahead.
 
         `fingerprint` is a number if none is recorded.
@@ -80,7 +80,7 @@ class Arrivals:
             queue, 1, candidate.short, candidate.settings, candidate.precedence, self._now, lowest=lowest
         )
 
-    def _lowest_of(self, queue_id: int, candidate: Candidate) -> int:
+    def _lowest_of(self, queue_id: int, candidate: UriCandidate) -> int:
         """Return the lowest precedence of the URIs of a queue, with one more."""
         own = candidate.cost if candidate.own_precedence is None else candidate.own_precedence
         self._lowest[queue_id] = lowest = min(own, self._lowest.get(queue_id, own))
@@ -93,7 +93,7 @@ class Arrivals:
         self._tables.pending.insert(self._records, None if forced else self._urls)
 
 
-def _key(queue_id: int, candidate: Candidate, ordinal: int) -> bytes:
+def _key(queue_id: int, candidate: UriCandidate, ordinal: int) -> bytes:
     uri = candidate.uri
     arrival = uri_order.arrival(ordinal, lifo=candidate.settings.lifo)
     if uri is None and candidate.own_precedence is None:  # as of most: saves a fifth of a batch
@@ -111,7 +111,7 @@ def _is_for_later(tables: Tables, uri: CrawlUri, now: float) -> bool:
     return uri.not_before is not None and (uri.not_before > now or tables.urls is not None)
 
 
-def _postpone(tables: Tables, candidate: Candidate, uri: CrawlUri) -> None:
+def _postpone(tables: Tables, candidate: UriCandidate, uri: CrawlUri) -> None:
     """Schedule a candidate for later: when its `not_before` has come, it goes where its rank says."""
     numbers = uri_order.rank(uri.directive, uri.priority, candidate.cost, 0, candidate.own_precedence)
     queue = tables.queues.find_or_create(candidate.queue)

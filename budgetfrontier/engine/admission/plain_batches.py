@@ -13,7 +13,8 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Tally
 from budgetfrontier.engine.admission import candidates as candidates_read
 from budgetfrontier.engine.admission import seen as seen_table
-from budgetfrontier.engine.admission.candidates import Batch, Candidate, Candidates
+from budgetfrontier.engine.admission.candidates import Candidates
+from budgetfrontier.engine.admission.read_batch import Batch, UriCandidate
 from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.plain_turns import AdmissionParts
@@ -122,15 +123,15 @@ class PlainBatches:
         found, names = batch.uris, list(self.sizes(batch))
         in_force, results = self._tables.in_force, self.results(batch)
         cost, base = in_force.constant_cost or 0, in_force.base
-        every: list[tuple[Any, Candidate | None]] = [
-            (key, Candidate(names[place], value, short, None, cost, base, None, None))
+        every: list[tuple[Any, UriCandidate | None]] = [
+            (key, UriCandidate(names[place], value, short, None, cost, base, None, None))
             for key, place, value, short in found.candidates(_page(via))
         ]
         candidates: dict[Any, Any] = {}
         for key, special in every:
             candidates.setdefault(key, special)
         entries = iter(every)
-        each: list[tuple[Any, Candidate | None]] = [
+        each: list[tuple[Any, UriCandidate | None]] = [
             next(entries) if result is _ADDED else (result, None) for result in results
         ]
         invalid = [uri for uri, result in zip(given, results, strict=True) if result is Admission.INVALID]
@@ -223,7 +224,7 @@ def _page(via: CrawlUri | None) -> tuple[str, str] | None:
     return None if via is None else (via.url, link_hops(via))
 
 
-def _has_a_place(special: Candidate) -> bool:
+def _has_a_place(special: UriCandidate) -> bool:
     uri = special.uri
     if uri is not None and (uri.directive != NORMAL or uri.priority != 0 or uri.not_before is not None):
         return True

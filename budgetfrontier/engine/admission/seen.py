@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from budgetfrontier.engine.admission.candidates import Batch
+from budgetfrontier.engine.admission.read_batch import Batch
 from budgetfrontier.engine.seen_filter import SeenFilter
 from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.storage import keys
