@@ -261,9 +261,15 @@ class SimulatedCrawl:
             yield CrawlUri(url, source=source, directive=directive, force=True, not_before=due)
 
     def _share(self, seconds: float) -> float:
-        """Return the part of the simulation that is done: to the end that is nearest."""
+        """Return the part of the simulation that is done: to the end that is nearest.
+
+        The URIs that wait tell nothing of it as long as they do not become fewer.
+        """
         question, left = self._question, self._frontier.summary()
-        parts = [self._fetches / question.most, self._fetches / (self._fetches + left.queued + left.future or 1)]
+        parts, waiting = [self._fetches / question.most], left.queued + left.future
+        parts += (
+            [self._fetches / (self._fetches + waiting)] if waiting < self._before.queued + self._before.future else []
+        )
         parts += [seconds / length for length in (question.seconds, question.time) if length]
         parts += [self._ended() / question.uris] if question.uris else []
         parts += [(left.bytes - self._before.bytes) / question.bytes] if question.bytes else []

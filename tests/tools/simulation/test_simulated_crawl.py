@@ -74,6 +74,13 @@ def test_how_far_it_is_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert shares == sorted(shares) and 0.0 < shares[0] < 0.1 and shares[-1] == 1.0
 
 
+def test_it_is_not_far_while_as_many_uris_are_found_as_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_crawl, "_TOLD", 0.0)
+    start, told = crawled(tmp_path, found=3), list[Step]()
+    SimulatedCrawl(tmp_path, Question(start=start, fetchers=4, most=2000)).run(told.append)
+    assert told and all(step.share == step.fetches / 2000 for step in told)
+
+
 def test_new_uris_on_other_hosts_are_counted(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with Frontier.open(tmp_path, clock=clock) as frontier:
