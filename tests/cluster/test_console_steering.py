@@ -177,6 +177,16 @@ def finish_all(operator: CrawlOwners) -> None:
         ended = totals.succeeded + totals.dead
 
 
+def test_keys_that_no_queue_has_are_named_in_the_note(console: Any) -> None:
+    async def scenario(do: Do, operator: CrawlOwners) -> None:
+        asked = {"queues": ["nosuch.test", "h1.test"], "reason": "x"}
+        for dry_run in (True, False):
+            status, text, _ = await do(f"{PREFIX}/jobs/test/retire", body=asked | {"dry_run": dry_run})
+            assert (status, json.loads(text)["note"]) == (200, "No queue: nosuch.test; check the spelling.")
+
+    console(scenario)
+
+
 def test_commands_are_given_after_a_dry_run(console: Any) -> None:
     async def scenario(do: Do, operator: CrawlOwners) -> None:
         pause = {"op": "pause", "reason": "maintenance"}

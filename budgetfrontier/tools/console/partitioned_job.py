@@ -27,6 +27,7 @@ from budgetfrontier.reports.operators import (
     LetterId,
     OperatorCommand,
     refuse_if_terminated,
+    unknown_queues,
 )
 from budgetfrontier.reports.over_time import HOUR, Series
 from budgetfrontier.reports.overview import Overview
@@ -227,14 +228,15 @@ class PartitionedJob(ConsoleJob):
                 if order.dry_run:
                     seen = [str(row.id) for row in _newest(operator)]
                     effect = operator.dry_run(order.op, order.args)
-                    return SteerLine(done=1.0, effect=effect | _unanswered(operator), seen=seen)
-                over = nothing_more(operator)
+                    note = unknown_queues(operator, order.args.get("match"))
+                    return SteerLine(done=1.0, effect=effect | _unanswered(operator), note=note, seen=seen)
+                note = nothing_more(operator) or unknown_queues(operator, order.args.get("match"))
                 command = OperatorCommand(order.op, order.args, order.who or whoami(), order.reason)
                 applied = operator.apply(command)
                 self._current = self._whole = None  # pages show the change at once
         except (FrontierError, OSError) as error:
             return SteerLine(error=str(error))
-        return _line(operator, applied, over)
+        return _line(operator, applied, note)
 
     def outcome(self, step: SteerLine) -> SteerLine:
         """Return what came of a command that some partitions had not applied when they were waited for."""
