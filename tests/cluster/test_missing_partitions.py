@@ -206,10 +206,8 @@ def test_metrics_are_those_of_all_partitions_or_none(cluster: Cluster) -> None:
     assert samples == ['budgetfrontier_readable{folder="test"} 0.0']
 
 
-def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = lacking(cluster, 0, 1)
+def connect(directory: MemoryDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands find the owners in a directory."""
 
     @contextmanager
     def connected(job: str, **options: Any) -> Iterator[CrawlOwners]:
@@ -217,8 +215,29 @@ def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(
             yield CrawlOwners(frontier, job=URL, summaries=directory.summaries)
 
     monkeypatch.setattr(clusters, "connected", connected)
+
+
+def test_runs_have_the_numbers_by_which_they_are_compared(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connect(lacking(cluster), monkeypatch)
+    assert main(["runs", "--cluster", URL, "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["number"], row["end"]) == (1, None)
+    assert main(["compare", "--cluster", URL, "--runs", "1", "1"]) == 0
+    assert main(["runs", "--cluster", URL]) == 0
+    assert "process: 2 workers, " in capsys.readouterr().err
+    connect(lacking(cluster, 1), monkeypatch)
+    assert main(["runs", "--cluster", URL]) == 1
+    assert "partition 1 of 2 does not answer" in capsys.readouterr().err
+
+
+def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connect(lacking(cluster, 0, 1), monkeypatch)
     for command in (
-        ["statuses"], ["audit"], ["leases"], ["dead-letters"], ["traps"], ["removed"], ["queues"],
+        ["statuses"], ["audit"], ["leases"], ["dead-letters"], ["traps"], ["removed"], ["queues"], ["runs"],
         ["adjust", "--list"], ["compare", "--runs", "1", "1"], ["report", "--kind", "rates"],
         ["report", "--kind", "busiest"], ["report", "--kind", "hosts"], ["report", "--kind", "seeds"],
         ["queues", "--sort", "queued", "--limit", "3"], ["report", "--kind", "quotas"], ["report", "--kind", "labels"],

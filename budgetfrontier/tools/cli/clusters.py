@@ -25,8 +25,8 @@ RETRY_FOR = 5.0
 
 COMMANDS = (
     "adjust", "alerts", "audit", "compare", "dead-letters", "delete", "explain", "forget", "import", "leases",
-    "partitions", "pause", "queue", "queues", "removed", "report", "resume", "retire", "set-queue", "sheet", "simulate",
-    "snooze", "statuses", "terminate", "traps", "undo", "unretire", "wake",
+    "partitions", "pause", "queue", "queues", "removed", "report", "resume", "retire", "runs", "set-queue", "sheet",
+    "simulate", "snooze", "statuses", "terminate", "traps", "undo", "unretire", "wake",
 )  # fmt: skip
 """The commands that work on a crawl in partitions."""
 
@@ -36,7 +36,6 @@ _INSTEAD = {
     "compact": "stop a worker and delete the folder of a partition there: it is rebuilt from its log",
     "verify": "stop the worker, and give JOB as the folder of a partition there, FOLDER/partition-NNNN",
     "export": "give JOB as the folder of a partition on a worker, FOLDER/partition-NNNN, for each of them",
-    "runs": "`partitions` lists who has each partition now",
     "top": "`report` and `partitions` tell the same, once",
 }
 

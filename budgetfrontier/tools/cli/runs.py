@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from budgetfrontier.core.units import format_time
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job, add_page
+from budgetfrontier.tools.cli.on_crawl import on_crawl
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
     from budgetfrontier.core.model import Run
+    from budgetfrontier.reports.operators import CrawlOperator
 
 COLUMNS = ("number", "began", "ended", "lasted", "end", "reason", "program", "leased", "kernel", "pid", "host")
 DROP = ("host", "pid", "kernel", "leased", "ended")
@@ -25,31 +27,29 @@ def register(commands: Commands) -> None:
     parser = add_command(
         commands,
         "runs",
-        runs,
+        on_crawl(runs),
         "list the runs: when each began and ended, how, and why",
         more="The newest run comes last. `end` is EXIT, LIMIT, SIGNAL, OPERATOR, DISK_FULL, ERROR, or KILLED: it could "
         "store no end, and ended after its last commit, which is the time given. Commands on a stopped job are not "
-        "runs, unless they did not end: `audit` lists them. `kernel` is that of the engine: native (compiled), or "
-        "Python. The last 1,000 runs are kept.",
+        "runs, unless they did not end: `audit` lists them. A run of a crawl in partitions is a time in which any of "
+        "them had a worker. `kernel` is that of the engine: native (compiled), or Python. The last 1,000 runs stay.",
     )
-    add_job(parser)
+    add_job(parser, cluster=True)
     add_format(parser)
     add_page(parser, rows="newest")
 
 
-def runs(args: argparse.Namespace) -> None:
+def runs(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """List runs; --limit and --offset count from the newest."""
     from budgetfrontier.rules.verdict import process_line
-    from budgetfrontier.storage.reader import Reader
 
-    with Reader(common.frontier_path(args.job)) as reader:
-        found = reader.runs(None if args.limit is None else args.limit + args.offset)
-        standing = reader.standing()
+    found = operator.runs()
+    end = max(len(found) - args.offset, 0)
+    begin = 0 if args.limit is None else max(end - args.limit, 0)
     text, now = args.format == "text", time.time()
-    rows = (_row(run, now, _when if text else None) for run in found[: len(found) - args.offset])
-    common.write_rows(args, rows, COLUMNS, drop=DROP)
+    common.write_rows(args, (_row(run, now, _when if text else None) for run in found[begin:end]), COLUMNS, drop=DROP)
     if text:
-        note(f"process: {process_line(standing)}")
+        note(f"process: {process_line(operator.head().standing)}")
 
 
 def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tuple[object, ...]:
