@@ -30,7 +30,7 @@ _WORDS: Final = {
     "out": "being fetched",
     "paces": "paces of queues before",
     "paces_again": "paces that queues have again",
-    "queues_count": "number of queues",
+    "queue_names": "names of queues",
     "rest": "rests until",
     "still_over": "over a budget or quota still",
     "undecided": "for which the pattern took too long",

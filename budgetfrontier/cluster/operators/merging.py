@@ -156,7 +156,9 @@ _RULES: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
     "as_of": min,
     "kept": lambda found: {"bytes": sum(one["bytes"] for one in found if one)},
     **dict.fromkeys(("by_next_uri", "quotas"), any),
-    **dict.fromkeys(("queues", "changed", "of_queues", "retired", "revived", "eligible", "ineligible"), _named),
+    **dict.fromkeys(
+        ("queues", "queue_names", "changed", "of_queues", "retired", "revived", "eligible", "ineligible"), _named
+    ),
     **dict.fromkeys(("others", "eligible_spend", "then", "states", "reasons", "paces", "paces_again"), sums),
     **dict.fromkeys(("promised", "replaced", "withdrawn", "scope_unknown", "warnings"), _told),
 }

@@ -120,7 +120,7 @@ def _refusal(number: int, look: Look, why: str) -> FrontierError:
 def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict[str, Any]:
     """Return the records to be put back, and their queues, as of the view.
 
-    `queues` and `changed` name at most NAMED queues, with their changes; their counts are of all. Raises
+    `queue_names` and `changed` name at most NAMED queues, with their changes; the counts are of all. Raises
     FrontierError as the undo would. O(records kept), in a frontier that keeps its URLs in memory, too, and a look at
     each queue.
     """
@@ -154,7 +154,7 @@ def preview(view: View, entry: AuditEntry, command: str, *, force: bool) -> dict
     effect: dict[str, Any] = {"command": command, "returned": back - waiting}
     if waiting:
         effect["waiting"] = waiting
-    effect |= {"queues_count": counts["queues"], "queues": list(names)}
+    effect |= {"queues": counts["queues"], "queue_names": list(names)}
     if counts["changed"]:
         changed = {name: why for name, why in names.items() if why}
         effect |= {"changed_count": counts["changed"], "changed": [f"{name}: {why}" for name, why in changed.items()]}

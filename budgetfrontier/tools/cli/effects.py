@@ -136,7 +136,7 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
     if "returned" in effect:
         noun = {"delete": "URI", "forget": "URL"}.get(effect["command"], "dead letter")
         what = counted(effect["returned"], noun)
-        where = "" if noun != "URI" else f" to {named_keys(effect['queues_count'], effect['queues'])}"
+        where = "" if noun != "URI" else f" to {named_keys(effect['queues'], effect['queue_names'])}"
         would = f"would make {what} known again" if noun == "URL" else f"would return {what}{where}"
         say(f"{would}{left_waiting(effect)}")
         if effect.get("changed_count"):

@@ -40,7 +40,7 @@ def test_it_tells_what_would_come_back(job: Path) -> None:
     assert (tried(job, 3)["removed"], tried(job, 3)["restored"]) == ([3], [2])
     assert tried(job, 4)["after"]["state"] == "FINISHED"  # nothing is left that is not retired
     deletion = tried(job, 5)
-    assert (deletion["returned"], deletion["queues_count"], deletion["queues"]) == (3, 1, ["b.test"])
+    assert (deletion["returned"], deletion["queues"], deletion["queue_names"]) == (3, 1, ["b.test"])
 
 
 @pytest.mark.parametrize("restored", [{}, {"a.test": 2}, {"a.test": 2, "b.test": 100}, {"a.test": 20, "b.test": 3}])
@@ -104,7 +104,7 @@ def test_the_dry_run_of_a_deletion_names_queues_and_what_has_changed_of_them(tmp
         f.schedule(CrawlUri("https://a.test/later", not_before=4e9))
         f.delete(queue="[abc].test")
     told = tried(tmp_path, 1)
-    assert (told["returned"], told["queues_count"], told["queues"]) == (10, 3, ["a.test", "b.test", "c.test"])
+    assert (told["returned"], told["queues"], told["queue_names"]) == (10, 3, ["a.test", "b.test", "c.test"])
     assert "changed" not in told
     with Frontier.open(tmp_path / "frontier") as f:
         f.schedule_many(pages("B", 1, first=9))
@@ -114,12 +114,16 @@ def test_the_dry_run_of_a_deletion_names_queues_and_what_has_changed_of_them(tmp
             tried(tmp_path, 1)
         told = tried(tmp_path, 1, force=True)
         assert told["changed"] == ["b.test: 1 URI has come", "c.test: it was retired by its operator"]
-        assert (told["queues_count"], told["changed_count"]) == (3, 2)
+        assert (told["queues"], told["changed_count"]) == (3, 2)
         with pytest.raises(FrontierError) as also:
             f.undo(1)
         assert str(also.value) == str(refused.value)
         f.undo(1, force=True)
-        assert f.audit(limit=1)[0].effect["returned"] == told["returned"]
+        done = f.audit(limit=1)[0].effect
+        assert {name: told[name] for name in done if name in told} == {
+            name: done[name] for name in done if name in told
+        }
+        assert (done["returned"], done["queues"]) == (10, 3)
 
 
 def test_the_dry_run_of_dropped_dead_letters_names_no_queue(tmp_path: Path) -> None:
@@ -128,7 +132,7 @@ def test_the_dry_run_of_dropped_dead_letters_names_no_queue(tmp_path: Path) -> N
         f.finish(f.lease(1)[0], Outcome.DEAD)
         f.drop_dead_letters()
     told = tried(tmp_path, 1)
-    assert (told["returned"], told["queues_count"]) == (1, 0)
+    assert (told["returned"], told["queues"]) == (1, 0)
 
 
 def test_a_refusal_names_what_differs(tmp_path: Path) -> None:
