@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from budgetfrontier.core.model import QueueState, Summary
+from budgetfrontier.core.model import QueueState
 from budgetfrontier.core.units import format_size
 from budgetfrontier.reports import action_results, alert_state
 from budgetfrontier.reports.alert_state import AlertFiles
 from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.overview import SpendDistribution
+from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.storage.disks import free_bytes
 
 _LITTLE = 1 << 30  # bytes of free disk
@@ -41,7 +42,7 @@ def worst(levels: Iterable[str]) -> str:
 
 
 def wrong_now(
-    path: Path | None, totals: Summary, spend: SpendDistribution | None, *, alerts: AlertFiles | None = None
+    path: Path | None, standing: Standing, spend: SpendDistribution | None, *, alerts: AlertFiles | None = None
 ) -> list[PresentProblem]:
     """Return the present problems; `spend` is None as long as it is not known.
 
@@ -50,11 +51,12 @@ def wrong_now(
     """
     if path is not None and path.name == "frontier":  # else it is one without a job
         alerts = AlertFiles.of_job(path.parent)
-    counts = totals.queues
+    totals, counts = standing.totals, standing.totals.queues
     found: list[PresentProblem] = []
     queues = sum(counts.values()) or 1
     if (share := counts.get(QueueState.RETIRED, 0) / queues) > _RETIRED:
-        found.append(PresentProblem("retired", "warn", f"{percent(share)} of the queues are RETIRED."))
+        by_name = f", {standing.retired_by_name:,} of them by an operator" if standing.retired_by_name else ""
+        found.append(PresentProblem("retired", "warn", f"{percent(share)} of the queues are RETIRED{by_name}."))
     if totals.dead:
         level = "warn" if totals.dead > _MANY_DEAD * (totals.succeeded + totals.failed) else "good"
         text = f"{counted(totals.dead, 'dead letter')}: URIs that have failed for good."

@@ -167,12 +167,12 @@ def report(args: argparse.Namespace, operator: CrawlOperator) -> None:
         if args.format == "html":
             most = 100 if args.limit is None else args.limit
             head, overview, over_time = operator.overview(most, all_states=args.all, forecast=True)
-            wrong = wrong_now(operator.path, head.totals, overview.spend())
+            wrong = wrong_now(operator.path, head.standing, overview.spend())
             out.write(html.render(head, overview=overview, over_time=over_time, wrong=wrong))
         elif args.format == "text":
             most = 20 if args.limit is None else args.limit
             head, overview, _ = operator.overview(most, all_states=args.all)
-            wrong = wrong_now(operator.path, head.totals, overview.spend())
+            wrong = wrong_now(operator.path, head.standing, overview.spend())
             layout = layout_for(sys.stdout, wide=args.wide)
             out.write(text.render(head, overview=overview, layout=layout, wrong=wrong))
         else:

@@ -57,7 +57,7 @@ class JobReading:
         )
         shown.as_of = scanned.when if scanned else None
         shown.forecast = forecast_sentence(found.rows, standstill=standstill(stands), as_of=found.as_of)
-        found_now = wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None)
+        found_now = wrong_now(job.path, stands, scanned.scan.spend if scanned else None)
         shown.wrong = [problem.text for problem in found_now]
         shown.progress, shown.scan_error = job.scans.progress, job.scans.error
         return shown

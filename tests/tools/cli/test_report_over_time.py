@@ -278,4 +278,4 @@ def test_the_page_in_one_file_has_what_the_consoles_overview_has_over_time(job: 
     with Frontier.open(job / "frontier", make_settings(queue_total_budget=1), clock=ManualClock(time.time())) as f:
         f.commit()
         f.retire("a.test")
-    assert "of the queues are RETIRED." in cli("report", job, "--format", "html").out
+    assert "of the queues are RETIRED, 1 of them by an operator." in cli("report", job, "--format", "html").out

@@ -293,7 +293,9 @@ def overview(job: ConsoleJob, parameters: NoParameters) -> JobOverview:
         wrong=_as_problem_items(
             [
                 one._asdict()
-                for one in wrong_now(job.path if job.is_folder else None, report.totals, spend, alerts=job.alert_files)
+                for one in wrong_now(
+                    job.path if job.is_folder else None, report.standing, spend, alerts=job.alert_files
+                )
             ]
         ),
         removed_bytes=report.removed,

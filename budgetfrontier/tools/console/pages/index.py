@@ -36,7 +36,7 @@ def _row(job: ConsoleJob) -> dict[str, Any]:
         return row | {"error": str(error)}
     found = verdict(stands)
     rate = rate_of(with_fetched(job.samples.rates(), stands.rate)) if running.alive else None
-    return row | judgement(found, wrong_now(job.path, sample.totals, None), job.base) | {
+    return row | judgement(found, wrong_now(job.path, stands, None), job.base) | {
         "error": "", "crawl": job.crawl, "totals": sample.totals, "rate": rate,
         "curve": curves.figures[0].points, "span": curves.span, "committed": last_commit(stands),
         "alive": running.alive,

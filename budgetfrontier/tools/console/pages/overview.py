@@ -43,7 +43,7 @@ def _of_page(path: str, shows: str, *, does: str = "") -> Remedy:
 
 
 REMEDIES = {
-    "retired": _of_page("/retired", "Which queues", does="Raise their budgets"),
+    "retired": _of_page("/retired", "Which queues", does="Raise budgets or unretire"),
     "over_budget": _of_page("/retired", "Which queues", does="Raise their budgets"),
     "dead_letters": _of_page("/dead-letters", "Which URIs", does="Replay or drop them"),
     "penalties": _of_page("/errors", "Which queues fail"),
@@ -83,9 +83,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
         stands = standing(view, job.path, now=now, totals=sample.totals, running=running)
     drawn = job.over_time.curves(span)
     context: dict[str, Any] = (
-        judgement(
-            verdict(stands), wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None), job.base
-        )
+        judgement(verdict(stands), wrong_now(job.path, stands, scanned.scan.spend if scanned else None), job.base)
         | foreseen(found.rows, standstill(stands), found.as_of)
         | {
             "sample": sample,

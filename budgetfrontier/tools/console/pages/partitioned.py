@@ -63,7 +63,7 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
     if report.standing.rate is not None:
         rate, when = report.standing.rate, LAST_MINUTE
     return (
-        judgement(report.verdict, wrong_now(None, report.totals, spend, alerts=job.alert_files), job.base)
+        judgement(report.verdict, wrong_now(None, report.standing, spend, alerts=job.alert_files), job.base)
         | foreseen(whole.forecasts, standstill(report.standing), whole.when)
         | {
             "process": process_line(report.standing),
