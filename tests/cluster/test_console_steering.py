@@ -30,7 +30,7 @@ from budgetfrontier.reports.alert_state import AlertFiles, AlertState
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.tools.cli import clusters, main
-from budgetfrontier.tools.console import console_server, made_by_commands, partitioned_job
+from budgetfrontier.tools.console import console_server, made_by_commands, missing_partitions, partitioned_job
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.api import PREFIX
 from budgetfrontier.tools.console.api.crawl_resources import ReportParameters, report
@@ -457,14 +457,16 @@ def test_a_report_of_partitions_is_made_by_the_command(tmp_path: Path, monkeypat
     program, given = tmp_path / "program", tmp_path / "given"
     program.write_text(
         f"#!{sys.executable}\nimport json, sys\nopen({str(given)!r}, 'w').write(json.dumps(sys.argv[3:]))\n"
-        """print('{"rows": [{"queue": "a.test"}], "unknown": null}')\nsys.exit("partition 3: away")\n"""
+        """print('{"rows": [{"queue": "a.test"}], "unknown": null, "missing_partitions": [3]}')\n"""
+        """sys.exit("partition 3: away")\n"""
     )
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(made_by_commands, "SHORT", PATIENCE)
     job = PartitionedJob(URL, NO_OWNERS, words=["--cluster", URL, "--tls-ca", "system"])
-    found = report(job, ReportParameters(kind="hosts", limit=3))
-    assert found.rows == [{"queue": "a.test"}]
+    with missing_partitions.collected() as missing:
+        found = report(job, ReportParameters(kind="hosts", limit=3))
+    assert found.rows == [{"queue": "a.test"}] and missing.told().startswith("Partition 3: away. ")
     words = ["report", "--cluster", URL, "--tls-ca", "system", "--kind", "hosts", "--limit", "3", "--format", "json"]
     assert json.loads(given.read_text()) == words
 

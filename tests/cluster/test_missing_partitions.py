@@ -7,6 +7,7 @@ import html
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
 from budgetfrontier.core import protocol
+from budgetfrontier.core.endpoints.tokens import TokenFile
 from budgetfrontier.reports.operators import Selection
 from budgetfrontier.tools.cli import clusters, main
 from budgetfrontier.tools.console import partitioned_job
@@ -34,10 +36,11 @@ from budgetfrontier.tools.console.pages.partitioned import PAGES
 from budgetfrontier.tools.console.partitioned_job import PartitionedJob
 from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import Cluster, running
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, token_file, until
 
 PARTITIONS = 2
 URL = "kafka://nowhere/test"
+TOKEN = "a token of sixteen"
 SETTINGS = {"crawl": "test", "frontier": {"politeness": {"min_delay": 0, "delay_factor": 0}}}
 HOSTS = [f"h{number}.test" for number in range(8)]
 ONE = next(host for host in HOSTS if partition_of_queue(host, PARTITIONS) == 0)
@@ -92,15 +95,17 @@ def lacking(cluster: Cluster, *lost: int) -> MemoryDirectory:
     return seen
 
 
-def asked(directory: MemoryDirectory, paths: list[str]) -> Answers:
-    """Return the answers of a console to all paths."""
+def asked(directory: MemoryDirectory, paths: list[str], body: Any = None, token: TokenFile | None = None) -> Answers:
+    """Return the answers of a console to all paths, or to commands with a body and a token."""
+    headers = {"Authorization": f"Bearer {TOKEN}"} if token else {}
 
     async def all_of_them(job: PartitionedJob) -> Answers:
         found: Answers = {}
-        app = Console([job], Access(None), pages=PAGES).application()
+        app = Console([job], Access(token), pages=PAGES).application()
         async with TestClient(TestServer(app)) as client:
             for path in paths:
-                async with client.get(path) as answer:
+                method = "GET" if body is None else "POST"
+                async with client.request(method, path, json=body, headers=headers) as answer:
                     found[path] = answer.status, await answer.text()
         return found
 
@@ -161,6 +166,23 @@ def test_no_answer_of_the_api_is_made_of_nothing(cluster: Cluster) -> None:
         assert any(each in told for each in words), (name, text)
     rows = json.loads(found[resources()["/curves"]][1])["figures"]
     assert all(point is None for row in rows for point in row["points"])
+
+
+def test_dry_runs_name_the_partitions_that_are_missing_from_them(cluster: Cluster, tmp_path: Path) -> None:
+    token = TokenFile(token_file(tmp_path, TOKEN))
+    bodies: dict[str, dict[str, Any]] = {
+        "pause": {}, "retire": {"match": "*"}, "delete": {"queue": "*"}, "drop": {"ids": None},
+        "adjust": {"match": "*", "set": {"queue_total_budget": 5}},
+    }  # fmt: skip
+    for name, body in bodies.items():
+        path = f"{PREFIX}/jobs/test/{name}"
+        command = {"reason": "x", "dry_run": True} | body
+        status, text = asked(lacking(cluster, 1), [path], command, token)[path]
+        assert status == 200 and json.loads(text)["note"].startswith("Without partition 1, which does not answer: "), (
+            text
+        )
+        status, text = asked(lacking(cluster, 0, 1), [path], command, token)[path]
+        assert status == 409 and "partitions 0-1 of 2 do not answer" in json.loads(text)["detail"], text
 
 
 def test_each_page_names_the_partitions_that_are_missing_from_it(cluster: Cluster) -> None:

@@ -25,6 +25,7 @@ from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.settings.schema import AlertSettings
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.view import View
+from budgetfrontier.tools.console import missing_partitions
 from budgetfrontier.tools.console.changes_since import Since, since
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.made_by_commands import CommandAnswers, MadeAnswer
@@ -163,7 +164,9 @@ class ConsoleJob:
 
     def from_command(self, command: str, *words: str) -> MadeAnswer:
         """Return the answer of a command on the job, a minute old at the most. Raises as `CommandAnswers.get` does."""
-        return self.answers.get(command, *self.words, *words)
+        made = self.answers.get(command, *self.words, *words)
+        missing_partitions.tell(made.found.get("missing_partitions") or (), made.told)
+        return made
 
     def scanned(self) -> Scanned | None:
         """Return the latest scan of the frontier that is there, and ask for another if it is old. Raises Gone."""

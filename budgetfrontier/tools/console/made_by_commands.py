@@ -29,6 +29,8 @@ class MadeAnswer(NamedTuple):
 
     found: Any
     when: float
+    told: str = ""
+    """The sentence with which the command has failed, if it has: its answer lacks partitions that do not answer."""
 
 
 class _Making:
@@ -38,7 +40,7 @@ class _Making:
         self.when = time.time()
         self.ended = Event()
         self.found: Any = None
-        self.error = ""
+        self.error = self.told = ""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "budgetfrontier", *words, "--format", "json"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -49,8 +51,10 @@ class _Making:
     def _finish(self) -> None:
         try:
             out, told = self.process.communicate()
-            if self.process.returncode and not out.strip():  # without partitions that do not answer, it is about others
-                self.error = told.decode("utf-8", "replace").strip() or f"it ended with {self.process.returncode}"
+            if self.process.returncode:
+                self.told = told.decode("utf-8", "replace").strip() or f"it ended with {self.process.returncode}"
+            if self.told and not out.strip():  # without partitions that do not answer, it is about others
+                self.error = self.told
             else:
                 self.found = msgspec.json.decode(out)
         except msgspec.DecodeError as error:
@@ -93,7 +97,7 @@ class CommandAnswers:
                 if self._made.get(words) is made:
                     del self._made[words]
             raise FrontierError(made.error)
-        return MadeAnswer(made.found, made.when)
+        return MadeAnswer(made.found, made.when, made.told.rpartition("\n")[2])
 
     def clear(self) -> None:
         """Forget the answers: they are of another frontier, or of the time before a command."""

@@ -214,6 +214,15 @@ def told_effect(step: SteerLine) -> dict[str, Any]:
     return effect
 
 
+def missing_from(step: SteerLine) -> str:
+    """Return the sentence on the partitions that an effect is without; "" if it is that of the whole crawl."""
+    numbers = told_effect(step).get("missing_partitions")
+    if not numbers:
+        return ""
+    named, verb, there = ("partition", "does", "it") if numbers.isdecimal() else ("partitions", "do", "them")
+    return f"without {named} {numbers}, which {verb} not answer: what is given counts in {there} once an owner reads it"
+
+
 def as_json(task: Task, waits: str) -> dict[str, Any]:
     """Return a task for a script: its command, what it waits for, and its result once it has ended."""
     asked = {"op": task.asked.op, "args": task.asked.args, "reason": task.asked.reason, "dry_run": task.dry_run}
@@ -233,6 +242,7 @@ def context(task: Task, waits: str) -> dict[str, Any]:
         "waits": as_sentence(waits),
         "can_overrule": task.asked.op == "undo" and task.step.error.endswith(FORCE),
         "follows": as_sentence(disk_sentence(told_effect(task.step))),
+        "missing": as_sentence(missing_from(task.step)),
         "entry": task.step.entry,
         "effect": task.step.effect,
     } | _of_simulation(task)

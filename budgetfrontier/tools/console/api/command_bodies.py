@@ -18,7 +18,7 @@ from budgetfrontier.tools.console.forms import LONGEST_REASON, MOST, SubmittedCo
 from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.query import BadRequest
 from budgetfrontier.tools.console.rendering import as_sentence
-from budgetfrontier.tools.console.steering import Task, told_effect
+from budgetfrontier.tools.console.steering import Task, missing_from, told_effect
 from budgetfrontier.tools.importers import lists
 
 _Reason = Annotated[str, described("why, for the audit", min_length=1, max_length=LONGEST_REASON)]
@@ -183,12 +183,13 @@ def result_of(task: Task, waits: str = "") -> CommandResult:
     """Return a command with its result, as far as it has come."""
     step, asked = task.step, task.asked
     entry = step.entry or {}
+    notes = missing_from(step), step.note, disk_sentence(told_effect(step))
     return CommandResult(
         task=task.id, command=asked.op, args=asked.args if asked.given is None else asked.given,
         reason=asked.reason, dry_run=task.dry_run,
         ended=task.ended.is_set() and not step.in_progress, done=step.done, id=entry.get("id"),
         effect=entry.get("effect", step.effect),
-        note=" ".join(map(as_sentence, filter(None, (step.note, disk_sentence(told_effect(step)))))),
+        note=" ".join(map(as_sentence, filter(None, notes))),
         waits=waits, error=step.error or None,
     )  # fmt: skip
 
