@@ -227,8 +227,10 @@ def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, lim
     for number in (first, second):
         if number not in known:
             raise NoSuchRun(f"there is no run {number}: {_known_runs(known)}")
-    # Until now: of runs that are not told apart, the totals after the end of one are needed, too.
-    one, other = (of_run(crawl.series(known[number][0], now), *known[number]) for number in (first, second))
+    # Of runs that are not told apart, the totals after the end of one are needed, too. It may be later than now, if the
+    # clock was set back since.
+    latest = max(now, *(ended for _, ended in known.values()))
+    one, other = (of_run(crawl.series(known[number][0], latest), *known[number]) for number in (first, second))
     left, right = (crawl.busiest(*known[number]) for number in (first, second))
     happened = one, other
     if left.since < right.until and right.since < left.until:

@@ -93,6 +93,13 @@ def test_a_rate_of_some_seconds_is_not_told(jobs: tuple[Path, Path], tmp_path: P
     assert "; it ran for 8s, too short for a rate an hour" in told[1] and "an hour," not in told[1]
 
 
+def test_a_run_before_the_clock_was_set_back_is_known(tmp_path: Path, cli: Cli) -> None:
+    fetch(tmp_path, time.time() + 2 * HOUR, {"one.test": 3})
+    fetch(tmp_path, time.time() - HOUR, {"two.test": 4})
+    said = cli("compare", tmp_path, "--runs", "1", "2").out
+    assert "run 1: fetched 3, " in said and "run 2: fetched 4, " in said, said
+
+
 def test_two_runs_of_a_job_are_compared(jobs: tuple[Path, Path], cli: Cli) -> None:
     said = cli("compare", jobs[0], "--runs", "1", "2")
     assert said.out.splitlines()[2] == "queues fetched from: 2 only in the first, 1 only in the second, 1 in both"
