@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,8 +136,11 @@ def test_it_takes_payloads_of_all_sizes_and_leaves_all_else_to_python() -> None:
 
 def test_a_url_with_a_payload_or_a_page_is_no_matter_for_python() -> None:
     given = [CrawlUri("http://a.test/", payload=b"1"), CrawlUri("http://a.test/b", via="http://a.test/", hops="L")]
+    given += msgspec.msgpack.decode(
+        msgspec.msgpack.encode([CrawlUri("http://a.test/c", hops="L")]), type=list[CrawlUri]
+    )
     with memory() as frontier, mock.patch.object(candidates.Candidates, "prepare", side_effect=AssertionError):
-        assert frontier.schedule_many([*given, *pages("a", 2)]).added == 4
+        assert frontier.schedule_many([*given, *pages("a", 2)]).added == 5
 
 
 def check_story(options: dict[str, Any], story: list[tuple[str, list[Any]]]) -> None:

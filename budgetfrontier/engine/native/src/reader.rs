@@ -107,7 +107,7 @@ fn carried<'py>(
         return None;
     }
     for (name, default) in others {
-        given.getattr(name).ok().filter(|value| value.is(default))?;
+        given.getattr(name).ok().filter(|value| is_default(value, default.bind(py)))?;
     }
     let hops = given.getattr(intern!(py, "hops")).ok()?.cast_into_exact::<PyString>().ok()?;
     let hops = Some(hops.unbind()).filter(|hops| hops.bind(py).is_truthy().is_ok_and(|is_some| is_some));
@@ -123,6 +123,17 @@ fn carried<'py>(
     let is_one = more.payload.is_none() || of_via + of_hops == 0;
     let fits = is_one && of_via + of_hops + of_payload <= *longest;
     fits.then_some((given.getattr(intern!(py, "url")).ok()?, more))
+}
+
+/// Return whether a field has its default: no value that is merely equal to it, but a text that was decoded.
+fn is_default(value: &Bound<'_, PyAny>, default: &Bound<'_, PyAny>) -> bool {
+    if value.is(default) {
+        return true;
+    }
+    let (Ok(text), Ok(of_default)) = (value.cast_exact::<PyString>(), default.cast_exact::<PyString>()) else {
+        return false;
+    };
+    text.to_str().is_ok_and(|text| of_default.to_str().is_ok_and(|of_default| text == of_default))
 }
 
 /// Return a field that may be None; None if it is neither that nor of this very type.
