@@ -80,7 +80,7 @@ ANSWERS = {
         query="?sort=expenditure",
     ),
     "Which hosts ate it in the last hour?": Answer(("failed.test     51  89%",), ("failed.test 51",), query="?span=1h"),
-    "How many pages did each host give in the last hour?": Answer(
+    "How many attempts did each host have in the last hour?": Answer(
         ("fetched", "capped.test      3  5%           3"), ("capped.test 3 5% 3",), query="/busiest.txt"
     ),
     "What would another budget change?": Answer(
@@ -238,7 +238,7 @@ OF_API: dict[str, tuple[str, ...]] = {
     "Which override or adjustment gave it this budget?": ('"match":"domain:capped.test"', '"who":"alice"'),
     "Which hosts eat the budget?": ('{"rows":[{"queue":"failed.test"',),
     "Which hosts ate it in the last hour?": ('{"rows":[{"queue":"failed.test","spent":51',),
-    "How many pages did each host give in the last hour?": ('{"queue":"capped.test","spent":3', '"fetched":3'),
+    "How many attempts did each host have in the last hour?": ('{"queue":"capped.test","spent":3', '"fetched":3'),
     "What would another budget change?": ('"dry_run":true', '"queue_total_budget":10'),
     "How many pages would it give, and for how much?": ('"after":{"uris":8,"spend":8',),
     "How long until the crawl ends?": ("No end is in sight", "15 URIs are in queues without a total budget"),
