@@ -154,7 +154,8 @@ def count_paces(effect: dict[str, Any], name: str, look: dict[str, Any], given: 
     for one in PACE:
         if one in given:
             counts = effect.setdefault(name, {}).setdefault(one, {})
-            value = json.dumps(look[one])
+            number = look[one]
+            value = json.dumps(float(number) if one == "interval" and number is not None else number)
             value = value if value in counts or len(counts) < _PACES else ""
             counts[value] = counts.get(value, 0) + 1
 

@@ -114,6 +114,18 @@ def test_many_paces_are_counted_together(tmp_path: Path) -> None:
         assert counts.pop("") == 10 and counts == {f"{number}.0": 1 for number in range(20)}
 
 
+def test_an_interval_of_zero_has_one_name_in_the_dry_run_and_the_command(tmp_path: Path) -> None:
+    settings = Settings.from_dict({"frontier": {"keep_urls": True}})
+    with Frontier.open(tmp_path / "frontier", settings) as f:
+        f.schedule("https://a.test/")
+        f.set_queue("a.test", interval=0)
+    with Frontier.open(tmp_path / "frontier") as f:
+        args = {"match": "*", "interval": 5}
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            shown = state_preview.of_queues(view, "set_queue", args, START)
+        assert shown["paces"] == give(f, "set_queue", **args).effect["paces"] == {"interval": {"0.0": 1}}
+
+
 @pytest.mark.parametrize(
     ("match", "states", "expected"),
     [
