@@ -155,7 +155,7 @@ class GroupTurns:
         if lease.landed:
             group.landed -= 1
         if group.parked:
-            self._go_on(group, now)
+            self.go_on(group, now)
 
     def released(self, queue: QueueRecord, lease: Lease, now: float) -> None:
         """Count the end of a lease for the group of its queue; `ended` does so for one with an outcome."""
@@ -163,7 +163,7 @@ class GroupTurns:
         group.out -= 1
         group.landed -= lease.landed
         group.reserved -= lease.cost
-        self._go_on(group, now)
+        self.go_on(group, now)
 
     def landed(self, queue: QueueRecord, rest: float, now: float) -> None:
         """Count a download that is over."""
@@ -171,7 +171,7 @@ class GroupTurns:
         group.landed += 1
         if rest > 0.0:
             group.wake_time = max(group.wake_time, now + rest)
-        self._go_on(group, now)
+        self.go_on(group, now)
 
     # -- the queues that wait
 
@@ -181,10 +181,10 @@ class GroupTurns:
         for group_id in due:
             group = self._table.get(group_id)
             self._table.set_row(group, None)
-            self._go_on(group, now)
+            self.go_on(group, now)
         return len(due)
 
-    def _go_on(self, group: LiveGroup, now: float) -> None:
+    def go_on(self, group: LiveGroup, now: float) -> None:
         """Let as many parked queues of a group go on as have room; if it has to wait, until then."""
         if not group.parked:
             return

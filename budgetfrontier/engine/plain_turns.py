@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.engine import history
+from budgetfrontier.engine.group_table import LiveGroup
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.tables import Tables
@@ -48,16 +49,21 @@ class AdmissionParts(NamedTuple):
 class PlainTurns:
     """The kernel with the tables that it changes. `settle` brings the totals up to date after that.
 
-    `move(queue, state, now)` makes the moves that are no plain ones, and `arrived` those of arrivals: `Turns`.
+    `move(queue, state, now)` makes the moves that are no plain ones, `arrived` those of arrivals: `Turns`.
+    `go_on(group, now)` lets the queues go on that wait for a group: `GroupTurns`.
     """
 
     def __init__(
-        self, tables: Tables, move: Callable[[QueueRecord, QueueState, float], None], arrived: Callable[..., None]
+        self,
+        tables: Tables,
+        move: Callable[[QueueRecord, QueueState, float], None],
+        arrived: Callable[..., None],
+        go_on: Callable[[LiveGroup, float], None],
     ) -> None:
         assert kernel is not None
         self._tables = tables
         self.set_wake = tables.rotation.set_wake
-        self.move = move
+        self.move, self.go_on = move, go_on
         self._arrived = arrived
         self.admission: AdmissionParts | None = None
         """None where Python admits all URIs."""
@@ -81,6 +87,8 @@ class PlainTurns:
             "set": force_setattr,
             "finish": Finish,
             "success": Outcome.SUCCESS,
+            "groups": tables.groups.live,
+            "limited": tables.groups.limited,
             "random": tables.random.random,
         }
         self._in_force: SettingsInForce | None = None
@@ -119,7 +127,8 @@ class PlainTurns:
             effective = in_force.effective
             self._effective = self._new_effective(in_force.base if in_force.trivial else None, effective.for_all_like)
             self._in_force = in_force
-        limits = self._effective, tables.paces, tables.counters.settings_revision, tables.rotation.best_waiting
+        of_groups, revision = (tables.guarded, tables.groups.reached), tables.counters.settings_revision
+        limits = self._effective, tables.paces, *of_groups, revision, tables.rotation.best_waiting
         self.kernel.begin(limits, tables.counters.ring_back, tables.rotation.next_wake, tables.leases.next_id, of_calls)
 
     def settle(self) -> tuple[float, int] | None:
@@ -170,6 +179,8 @@ class PlainTurns:
         self.begin()
         moved: tuple[bool, int] = self.kernel.wake_due(now, limit, self)
         self.settle()
+        if self._tables.counters.groups:
+            self._tables.rotation.next_wake = min(self.next_wake, self._tables.groups.first_wake())
         return moved
 
     def lease(self, leased: list[Lease], count: int, deadline: float, now: float) -> bool:

@@ -161,8 +161,10 @@ class Tables:
     def _find_plain(self) -> None:
         in_force = self.in_force
         self.paces = self.urls is not None or not in_force.trivial or in_force.base.min_interval > 0
-        self.leases_plainly = not self.guarded
-        self.ends_plainly = not self.observed and in_force.standard_politeness
+        counted = bool(self.tallies.kinds) or self.reassigns
+        self.leases_plainly = not (counted or in_force.windows or in_force.frontier.max_bandwidth)
+        others = self.labelled or in_force.ranks_queues or in_force.limits_bandwidth
+        self.ends_plainly = not (counted or others) and in_force.standard_politeness
 
     def attend(self) -> None:
         """Find out whether each call of `lease` has to look at more than what is due."""

@@ -44,7 +44,7 @@ class Turns:
         self._hours = Hours()
         self.groups = GroupTurns(tables, self._clip, self._awake)
         self.reassignment = Reassignment(tables, self.wait, self.arrived, self.deleted)
-        self.plain = None if kernel is None else PlainTurns(tables, self.move, self.arrived)
+        self.plain = None if kernel is None else PlainTurns(tables, self.move, self.arrived, self.groups.go_on)
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
 
@@ -182,6 +182,8 @@ class Turns:
                 turns = self._lease(leased, made + 1, deadline, now, turns)
                 if len(leased) == made:
                     return
+            elif self._tables.counters.parked and self.groups.wake_due(now, MAX_GROUPS):
+                continue
             elif not self._tables.counters.inactive:
                 return
             elif turns <= 0:
@@ -391,7 +393,7 @@ class Turns:
         if now < self._rotation.next_wake:
             return
         done, moved = False, 0
-        if self.plain is not None and self._tables.ends_plainly:
+        if self.plain is not None:
             done, moved = self.plain.wake_due(now, MAX_DUE)
         if not done and moved < MAX_DUE:
             done = not self._rotation.wake_due(now, MAX_DUE - moved, self._awake)

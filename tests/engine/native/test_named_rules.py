@@ -38,5 +38,6 @@ def test_what_decides_in_the_kernel_is_named() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
     rules = ("budgets.is_over_total", "budgets.must_retire", "queue_states.may_lease", "queue_states.after_finish")
     others = ("charges.charge", "Politeness.__call__", "Turns.rest_after_lease", "queued_totals.is_queued")
-    for rule in (*rules, *others, "queue_history.count"):
+    more = ("group_limits.state", "GroupTurns.ended", "Turns._complete")
+    for rule in (*rules, *others, *more, "queue_history.count"):
         assert f"`{rule}`" in text

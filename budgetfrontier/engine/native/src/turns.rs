@@ -4,6 +4,7 @@
 //! here, and all of it where the kernel is not there.
 
 mod ends;
+mod groups;
 mod hand_out;
 mod limits;
 mod links;
@@ -65,6 +66,9 @@ struct Parts {
     set: Py<PyAny>,
     finish: Py<PyAny>,
     success: Py<PyAny>,
+    /// Records and limits of groups by id, and a function for those that are not in memory.
+    groups: Py<PyDict>,
+    limited: Py<PyAny>,
     /// Draws a share of the jitter.
     random: Py<PyAny>,
 }
@@ -216,6 +220,9 @@ impl Turns {
         calls.until = calls.until.min(deadline);
         let mut cut_short = false;
         if now >= work.next_wake {
+            if work.limits.guarded {
+                return Ok(NOT_ANSWERED); // groups may be due
+            }
             let most = work.terms.most_due;
             let (all, moved) = self.wake(py, work, now, most, moves)?;
             cut_short = moved == most;
@@ -224,8 +231,8 @@ impl Turns {
             }
         }
         if self.turns(py, work, leased, count, deadline, now)? {
-            let inactive = self.parts.counters.bind(py).getattr(intern!(py, "inactive"))?;
-            if leased.is_empty() || inactive.is_truthy()? {
+            let waits = |name| self.parts.counters.bind(py).getattr(name)?.is_truthy();
+            if leased.is_empty() || waits(intern!(py, "inactive"))? || waits(intern!(py, "parked"))? {
                 return Ok(NOT_ANSWERED);
             }
         } else if leased.len() < count {

@@ -132,12 +132,18 @@ impl Turns {
         if ending.has_details {
             self.remember(py, work, lease, queue_id, ending, counted)?;
         }
-        let state = queue.state;
         let totals = &mut work.totals;
         totals.succeeded += 1;
         totals.spent += cost;
         totals.bytes += ending.size;
-        totals.queued -= i64::from(state.is_queued());
+        totals.queued -= i64::from(queue.state.is_queued());
+        if queue.group != 0 {
+            let group = self.group(py, &queue)?;
+            drop(queue);
+            self.ended_in_group(work, &group, cost, ending.size, rest, now, moves)?;
+            queue = found.borrow_mut();
+        }
+        let (state, totals) = (queue.state, &mut work.totals);
         let after = after_finish(&mut queue, &settings, work.limits.best_waiting, now);
         if after == state {
             return Ok(Ended::Now);

@@ -62,8 +62,15 @@ impl Turns {
             if queue.revision != work.limits.revision
                 || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
                 || is_over_total(queue.expenditure, queue.total_budget, settings.reached)
+                || (work.limits.guarded && queue.group_revision != work.limits.revision)
                 || (queue.max_completed > 0 && self.may_have_completed(py, &queue))
                 || (queue.out > 0 && !may_lease(&queue, &settings))
+            {
+                break;
+            }
+            let group = if work.limits.guarded && queue.group != 0 { Some(self.group(py, &queue)?) } else { None };
+            if let Some(group) = &group
+                && !group.is_open(work.limits.reached, now)?
             {
                 break;
             }
@@ -91,6 +98,9 @@ impl Turns {
             queue.last_leased = url.unbind();
             queue.last_lease_time = now as i64;
             work.next_id += 1;
+            if let Some(group) = group {
+                group.leased(i64::from(amount))?;
+            }
             if paced && rest_after_lease(&mut queue, &settings, now) {
                 self.snooze(py, work, &mut queue);
             } else if settings.concurrency > 1 && may_lease(&queue, &settings) {

@@ -10,6 +10,10 @@ pub struct Limits {
     pub effective: Py<Effective>,
     /// Whether some setting has queues wait after a lease: `Turns.rest_after_lease`.
     pub paced: bool,
+    /// Whether queues may be in groups.
+    pub guarded: bool,
+    /// Whether a total budget is spent when it is reached, without overrides: `GroupTable.reached`.
+    pub reached: bool,
     pub revision: i64,
     pub best_waiting: i64,
 }
@@ -18,8 +22,8 @@ impl<'py> FromPyObject<'_, 'py> for Limits {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (effective, paced, revision, best_waiting) = given.extract()?;
-        Ok(Self { effective, paced, revision, best_waiting })
+        let (effective, paced, guarded, reached, revision, best_waiting) = given.extract()?;
+        Ok(Self { effective, paced, guarded, reached, revision, best_waiting })
     }
 }
 
