@@ -229,6 +229,8 @@ class Tables:
         self.history.flush()
         self.rotation.write_snoozed()
         self.rotation.ring.settle()
+        if self.leases.calls:
+            self.counters.last_lease = self.leases.calls[-1][1]
         self.leases.flush()
         self._count()
         self.env.txn.put(b"counters", encode(self.counters), db=self.env.db[keys.META])

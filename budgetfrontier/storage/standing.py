@@ -121,7 +121,7 @@ def _look_at_totals(found: Standing, view: View) -> None:
     began = found.process.began or 0.0
     rows = until_commit(view, max(until - _IDLE_OVER, began), until, row_of(found.totals, until))
     if not (found.max_bandwidth or found.closed_until):  # then it may have rested for these
-        found.idle_since = _idle_since(rows, max(began, found.commanded))
+        found.idle_since = _idle_since(rows, max(began, found.commanded, view.counters().last_lease))
     if found.now - until > max(SILENT, 3 * found.commit_interval):
         return
     since = max(until - _RATE_OVER, began)
@@ -133,7 +133,8 @@ def _look_at_totals(found: Standing, view: View) -> None:
 def _idle_since(rows: Sequence[SeriesRow], earliest: float) -> float | None:
     """Return the time of the first of the last rows since which nothing has ended, with queues to lease from in each.
 
-    No command may have come since, nor another run have begun: `earliest` is when.
+    No command may have come since, nor another run have begun, nor a URI have been leased and given back: `earliest`
+    is when.
     """
     since, ended = None, None
     for row in reversed(rows):

@@ -95,6 +95,22 @@ def test_since_when_nobody_has_asked_is_found_where_something_could_have_been_ha
         assert standing(f, tmp_path, clock.time()).idle_since == clock.time()
 
 
+def test_who_leases_and_gives_back_has_asked(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("ABC", 5))
+        for _ in range(3):
+            clock.advance(60)
+            f.commit()
+        f.give_back(f.lease(2))
+        asked = clock.time()
+        for _ in range(3):
+            assert standing(f, tmp_path, clock.time()).idle_since == asked
+            clock.advance(50)
+            f.schedule(f"https://a.test/{clock.time()}")
+            f.commit()
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_queues_whose_snooze_was_undone_are_due_since_then(tmp_path: Path, many: bool) -> None:
     clock = ManualClock(START)
