@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseExpired, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import turns
+from budgetfrontier.engine.admission import admit
 from budgetfrontier.storage import keys
 from tests.examples import few
 from tests.support import START, kernel, memory
@@ -166,10 +169,10 @@ class Twins:
         finishes = self.random.random() < 0.2
         self.hooks = Told(finishes=finishes), Told(finishes=finishes)
         options = {"pause_at_finish": self.random.random() < 0.5} | options
-        self.frontiers = tuple(
-            memory(clock, hooks=(hook,), **options) for clock, hook in zip(self.clocks, self.hooks, strict=True)
-        )
-        kernel(self.frontiers[0]).turns.plain = None
+        (clock, other), (hook, hook_of_other) = self.clocks, self.hooks
+        with mock.patch.object(turns, "kernel", None), mock.patch.object(admit, "kernel", None):
+            first = memory(clock, hooks=(hook,), **options)
+        self.frontiers = first, memory(other, hooks=(hook_of_other,), **options)
         self.out: list[list[Lease]] = [[], []]
         self.number = 0
         self.adjusts = self.random.random() < 0.5
