@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from types import ModuleType
 from typing import Final
 
@@ -20,14 +21,20 @@ _MODULE = "budgetfrontier.engine.native._native"
 
 
 def _load() -> tuple[ModuleType | None, str]:
-    """Return the extension module, or None and why it is not there."""
-    if os.environ.get(SWITCH) == "python":
+    """Return the extension module, or None and why it is not there. Warns of a wrong value, and of a damaged module."""
+    asked = os.environ.get(SWITCH, "").casefold()
+    if asked == "python":
         return None, f"{SWITCH}=python"
+    if asked not in ("", "native"):
+        warnings.warn(
+            f"{SWITCH} is python, native, or not set: {asked!r} changes nothing", RuntimeWarning, stacklevel=2
+        )
     try:
         return importlib.import_module(_MODULE), ""
     except ModuleNotFoundError:
         return None, "the native one is not installed"
-    except ImportError as e:  # built for another platform
+    except ImportError as e:  # built for another platform, or damaged
+        warnings.warn(f"the native kernel is not used: {e}; install it again", RuntimeWarning, stacklevel=2)
         return None, str(e)
 
 
