@@ -10,6 +10,8 @@ from typing import Final, Protocol
 
 SHORTEST_STEP: Final = 1.0
 """Seconds from which on a difference between two clocks is a step, and not their drift."""
+LAST_TIME: Final = float(1 << 53)
+"""Epoch seconds up to which a clock may go: later ones would be no whole seconds, nor fit into records."""
 _HELD_UP = 0.1  # seconds between two readings that are too far apart to be compared
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from sys import float_info, maxsize
 from typing import Final, TypeVar
 
-from budgetfrontier.clock import Clock
+from budgetfrontier.clock import LAST_TIME, Clock
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease, Outcome, RunEnd
-from budgetfrontier.errors import InvalidUrl, WrongType
+from budgetfrontier.errors import FrontierError, InvalidUrl, WrongType
 from budgetfrontier.storage import keys
 
 _Named = TypeVar("_Named", Outcome, RunEnd)
@@ -348,3 +348,10 @@ def hooks(value: object) -> Sequence[object]:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise WrongType(f"hooks is a list of objects or functions, not {_kind(value)}; one alone goes into a list")
     return list(value)
+
+
+def time_of_clock(now: float) -> float:
+    """Return a time that a clock gave. Raises FrontierError for one that is no number, or beyond any crawl."""
+    if not now <= LAST_TIME:  # NaN is not
+        raise FrontierError(f"the clock says {now!r}: it has to give the seconds since 1970, as time.time() does")
+    return now

@@ -199,8 +199,8 @@ class Frontier:
         suffix_list = None if suffix_list is None else arguments.text(suffix_list, "suffix_list")
         watched = None if disks is None else arguments.folders(disks)
         parts = opening.open_parts(
-            folder, as_settings(settings), now=clock.time(), keep_leases=keep_leases, program=program,
-            partition=partition, suffix_list=suffix_list,
+            folder, as_settings(settings), now=arguments.time_of_clock(clock.time()), keep_leases=keep_leases,
+            program=program, partition=partition, suffix_list=suffix_list,
         )  # fmt: skip
         try:
             frontier = cls(

@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import lmdb
 
-from budgetfrontier.clock import Clock, ClockSteps
+from budgetfrontier.clock import LAST_TIME, Clock, ClockSteps
 from budgetfrontier.core.model import CrawlState, Lease, RunEnd
 from budgetfrontier.engine import arguments, native, turns
 from budgetfrontier.engine.commit_schedule import CommitSchedule
@@ -235,9 +235,11 @@ class Guard:
     def now(self) -> float:
         """Return the time in epoch seconds, which never goes backwards, and goes on as before if the clock is set.
 
+        Raises FrontierError for a clock that gives no such time.
+
         `Frontier.lease` and `Frontier.finish` do the same between the latest time and the horizon, without a call.
         """
-        now = self.read_clock() + self.skew
+        now = arguments.time_of_clock(self.read_clock() + self.skew)
         if not self.latest <= now <= self.horizon:
             if step := self._steps.last():
                 self.skew -= step
@@ -247,7 +249,7 @@ class Guard:
                     "forward" if step > 0 else "back",
                     abs(step),
                 )
-            self.horizon = now + self._steps.look_every
+            self.horizon = min(now + self._steps.look_every, LAST_TIME)
         if now < self.latest:  # set back by a little, or too coarse: time continues from the last value
             self.skew += self.latest - now
             return self.latest

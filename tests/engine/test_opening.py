@@ -112,6 +112,27 @@ def test_a_clock_that_jumps_ahead_lets_leases_expire_and_loses_nothing() -> None
         whole(f)
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 5e18])
+def test_a_clock_that_gives_no_time_is_refused_and_nothing_of_it_is_stored(tmp_path: Path, wrong: float) -> None:
+    told = [wrong]
+    clock = SimpleNamespace(time=lambda: told[0])
+    with pytest.raises(FrontierError, match=r"the clock says .*: it has to give the seconds since 1970"):
+        Frontier.open(tmp_path / "f", clock=clock)
+    told[0] = START
+    frontier = Frontier.open(tmp_path / "f", clock=clock)
+    frontier.schedule_many(pages("ab", 3))
+    frontier.finish_many(frontier.lease(1))
+    frontier.commit()
+    told[0] = wrong
+    with pytest.raises(FrontierError, match="the clock says"):
+        frontier.lease(1)
+    frontier.close()
+    told[0] = START
+    with Frontier.open(tmp_path / "f", clock=clock) as frontier:
+        frontier.check()
+        assert frontier.summary().queued == 5
+
+
 def test_a_stored_wake_time_too_far_ahead_is_clipped(tmp_path: Path) -> None:
     with on_disk(tmp_path, ManualClock(START + 10_000_000), polite=True) as f:
         f.schedule_many(pages("A", 2))
