@@ -119,7 +119,7 @@ class Finisher:
         if not tables.observes_uris:
             return
         if outcome is _SUCCESS:
-            tables.tallies.succeeded(queue, lease, settings, ending)
+            tables.tallies.succeeded(queue, lease, settings, size, ending.novel is not False)
         if ending.address and tables.in_force.needs_addresses:
             tables.hosts.reported(uris.host(lease.uri.url), ending.address, now)
         if tables.reassigns and queue.wake_time > now:

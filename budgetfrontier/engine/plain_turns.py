@@ -89,6 +89,8 @@ class PlainTurns:
             "success": Outcome.SUCCESS,
             "groups": tables.groups.live,
             "limited": tables.groups.limited,
+            "quota_reached": tables.tallies.reached,
+            "count_success": tables.tallies.succeeded,
             "random": tables.random.random,
         }
         self._in_force: SettingsInForce | None = None
@@ -127,8 +129,9 @@ class PlainTurns:
             effective = in_force.effective
             self._effective = self._new_effective(in_force.base if in_force.trivial else None, effective.for_all_like)
             self._in_force = in_force
-        of_groups, revision = (tables.guarded, tables.groups.reached), tables.counters.settings_revision
-        limits = self._effective, tables.paces, *of_groups, revision, tables.rotation.best_waiting
+        of_groups, quotas = (tables.guarded, tables.groups.reached), bool(tables.tallies.kinds)
+        of_queues = tables.counters.settings_revision, tables.rotation.best_waiting
+        limits = self._effective, tables.paces, *of_groups, quotas, *of_queues
         self.kernel.begin(limits, tables.counters.ring_back, tables.rotation.next_wake, tables.leases.next_id, of_calls)
 
     def settle(self) -> tuple[float, int] | None:

@@ -103,8 +103,8 @@ class Tables:
         self.observed = False
         """Whether `Finisher.observe` has to be called at each end of an attempt."""
         self.leases_plainly = self.ends_plainly = False
-        """Whether a turn, or the end of an attempt, depends on nothing but budgets, waits and concurrency: then
-        `PlainTurns` may do it."""
+        """Whether a turn, or the end of an attempt, depends on nothing but budgets, waits, concurrency, groups and
+        quotas: then `PlainTurns` may do it."""
         self.attentive = False
         """Whether each call of `lease` looks at the number of active queues, or for the end of an epoch, or for queues
         that wait for crawl windows which have changed."""
@@ -161,10 +161,9 @@ class Tables:
     def _find_plain(self) -> None:
         in_force = self.in_force
         self.paces = self.urls is not None or not in_force.trivial or in_force.base.min_interval > 0
-        counted = bool(self.tallies.kinds) or self.reassigns
-        self.leases_plainly = not (counted or in_force.windows or in_force.frontier.max_bandwidth)
+        self.leases_plainly = not (self.reassigns or in_force.windows or in_force.frontier.max_bandwidth)
         others = self.labelled or in_force.ranks_queues or in_force.limits_bandwidth
-        self.ends_plainly = not (counted or others) and in_force.standard_politeness
+        self.ends_plainly = not (self.reassigns or others) and in_force.standard_politeness
 
     def attend(self) -> None:
         """Find out whether each call of `lease` has to look at more than what is due."""

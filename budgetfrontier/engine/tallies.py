@@ -123,8 +123,8 @@ class Tallies:
             self._changed.append(found)
         return found
 
-    def succeeded(self, queue: QueueRecord, lease: Lease, settings: QueueSettings, ending: Finish | None) -> None:
-        """Count a SUCCESS."""
+    def succeeded(self, queue: QueueRecord, lease: Lease, settings: QueueSettings, size: int, novel: bool) -> None:
+        """Count a SUCCESS, of a payload in bytes that may be novel. The kernel calls it, too."""
         uri = lease.uri
         found = self._of_queues.get(queue.id)
         if (  # copies `_to_count`, without a call
@@ -134,14 +134,11 @@ class Tallies:
         for _, tally in found.tallies:
             tally.successes += 1
             tally.urls += 1
-            if ending is None:
-                tally.novel += 1
-                continue
-            size, novel = ending.size, ending.novel is not False
-            tally.success_bytes += size
-            tally.bytes += size
             tally.novel += novel
-            tally.novel_bytes += size * novel
+            if size:
+                tally.success_bytes += size
+                tally.bytes += size
+                tally.novel_bytes += size * novel
 
     def failed(
         self, queue: QueueRecord, lease: Lease, settings: QueueSettings, ending: Finish, outcome: Outcome

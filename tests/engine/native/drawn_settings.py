@@ -94,6 +94,8 @@ USUAL: dict[str, tuple[Any, ...]] = {
     "politeness.max_delay": (9.0,),
     "politeness.jitter": (0.0, 0.0, 0.0, 0.5),
     "politeness.min_interval": (0.0, 0.0, 0.0, 2.0),
+    "quotas.host": ({}, {}, {}, {"urls": 4}, {"bytes": 900, "novel": 2}),
+    "quotas.force_retire": (True, False),
 }
 """Values that have much happen in a short history; others are drawn on top of them."""
 

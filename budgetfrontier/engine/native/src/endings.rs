@@ -70,6 +70,8 @@ pub struct Ending {
     pub size: i64,
     status: i64,
     digest: Option<u64>,
+    /// Whether the payload was known before: `novel` is False.
+    pub is_known: bool,
     /// The links of the page; None if it has none.
     pub links: Option<Py<PyList>>,
 }
@@ -108,7 +110,8 @@ impl Ending {
         let counts = !digest.is_empty() && status < REDIRECTION;
         let digest = counts.then(|| xxh3_64(digest));
         let fetch_seconds = fetch_seconds.map(f64::abs);
-        Ok(Some(Self { has_details, fetch_seconds, crawl_delay, size, status, digest, links: None }))
+        let is_known = novel.is(PyBool::new(novel.py(), false));
+        Ok(Some(Self { has_details, fetch_seconds, crawl_delay, size, status, digest, is_known, links: None }))
     }
 
     /// Read a `Finish`; None if it needs Python. Its outcome is to be `success`.

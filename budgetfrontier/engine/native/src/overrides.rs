@@ -16,8 +16,9 @@ use crate::live_queue::LiveQueue;
 const MOST: usize = 1 << 15;
 
 /// The settings for one URI and its queue.
-#[derive(Clone)]
 pub struct QueueSettings {
+    /// The object of Python that they were read from.
+    pub given: Py<PyAny>,
     pub concurrency: i64,
     pub reached: bool,
     pub min_interval: f64,
@@ -30,6 +31,7 @@ impl<'py> FromPyObject<'_, 'py> for QueueSettings {
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let py = given.py();
         Ok(Self {
+            given: given.to_owned().unbind(),
             concurrency: given.getattr(intern!(py, "per_queue_concurrency"))?.extract()?,
             reached: given.getattr(intern!(py, "reached"))?.extract()?,
             min_interval: given.getattr(intern!(py, "min_interval"))?.extract()?,
@@ -48,8 +50,8 @@ pub struct Effective {
     ask: Py<PyAny>,
     /// By id and scheme of queues.
     by_queue: HashMap<u64, Arc<QueueSettings>, ByHash>,
-    /// By the address of Python's object, which is kept so that there is no other.
-    known: HashMap<usize, (Py<PyAny>, Arc<QueueSettings>)>,
+    /// By the address of Python's object, which they keep so that there is no other.
+    known: HashMap<usize, Arc<QueueSettings>>,
 }
 
 impl Effective {
@@ -93,14 +95,14 @@ impl Effective {
 
     fn settings(&mut self, found: &Bound<'_, PyAny>) -> PyResult<Arc<QueueSettings>> {
         let address = found.as_ptr() as usize;
-        if let Some((_, settings)) = self.known.get(&address) {
+        if let Some(settings) = self.known.get(&address) {
             return Ok(settings.clone());
         }
         let settings = Arc::new(found.extract::<QueueSettings>()?);
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        self.known.insert(address, (found.clone().unbind(), settings.clone()));
+        self.known.insert(address, settings.clone());
         Ok(settings)
     }
 }

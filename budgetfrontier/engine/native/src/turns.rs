@@ -69,6 +69,9 @@ struct Parts {
     /// Records and limits of groups by id, and a function for those that are not in memory.
     groups: Py<PyDict>,
     limited: Py<PyAny>,
+    /// Returns whether a quota of a URI is used up, and counts a success: `Tallies`.
+    quota_reached: Py<PyAny>,
+    count_success: Py<PyAny>,
     /// Draws a share of the jitter.
     random: Py<PyAny>,
 }

@@ -137,6 +137,12 @@ impl Turns {
         totals.spent += cost;
         totals.bytes += ending.size;
         totals.queued -= i64::from(queue.state.is_queued());
+        if work.limits.quotas {
+            drop(queue);
+            let of_success = (&found, lease, &settings.given, ending.size, !ending.is_known);
+            self.parts.count_success.bind(py).call1(of_success)?;
+            queue = found.borrow_mut();
+        }
         if queue.group != 0 {
             let group = self.group(py, &queue)?;
             drop(queue);

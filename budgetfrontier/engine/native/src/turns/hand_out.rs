@@ -56,7 +56,7 @@ impl Turns {
             let mut queue = found.borrow_mut();
             let Some((amount, cost)) = self.cost(key.as_bytes()) else { break };
             let Some(place) = PendingKey::new(key.as_bytes()) else { break };
-            let Some((url, found)) = self.url(queue.queue.bind(py).to_str()?, value.as_bytes()) else { break };
+            let Some((url, page)) = self.url(queue.queue.bind(py).to_str()?, value.as_bytes()) else { break };
             let url = PyString::new(py, &url);
             let settings = effective.of_uri(&queue, &url, None)?;
             if queue.revision != work.limits.revision
@@ -76,9 +76,16 @@ impl Turns {
             }
             let (uri, set) = (cost.uri.bind(py).call0()?, parts.set.bind(py));
             set.call1((&uri, intern!(py, "url"), &url))?;
-            if let Some((via, hops)) = found {
+            if let Some((via, hops)) = page {
                 set.call1((&uri, intern!(py, "via"), via))?;
                 set.call1((&uri, intern!(py, "hops"), hops))?;
+            }
+            if work.limits.quotas {
+                drop(queue);
+                if parts.quota_reached.bind(py).call1((&found, &uri, &settings.given))?.is_truthy()? {
+                    break;
+                }
+                queue = found.borrow_mut();
             }
             let one = self.one.bind(py);
             let of_lease = (lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, id, key);

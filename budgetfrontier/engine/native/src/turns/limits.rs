@@ -14,6 +14,8 @@ pub struct Limits {
     pub guarded: bool,
     /// Whether a total budget is spent when it is reached, without overrides: `GroupTable.reached`.
     pub reached: bool,
+    /// Whether there are quotas: `Tallies.kinds`.
+    pub quotas: bool,
     pub revision: i64,
     pub best_waiting: i64,
 }
@@ -22,8 +24,8 @@ impl<'py> FromPyObject<'_, 'py> for Limits {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (effective, paced, guarded, reached, revision, best_waiting) = given.extract()?;
-        Ok(Self { effective, paced, guarded, reached, revision, best_waiting })
+        let (effective, paced, guarded, reached, quotas, revision, best_waiting) = given.extract()?;
+        Ok(Self { effective, paced, guarded, reached, quotas, revision, best_waiting })
     }
 }
 
