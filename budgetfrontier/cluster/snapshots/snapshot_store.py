@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -105,7 +107,7 @@ def store_of(cluster: ClusterSettings) -> SnapshotStore | None:
 
 
 class SnapshotStore:
-    """A place for snapshots, which all workers of a crawl have. All methods raise SnapshotError, and use no event loop.
+    """A place for snapshots, which all workers of a crawl have. All methods raise SnapshotError, in any thread.
 
     Each call to the store, of which there is one for each `PART` bytes, ends within `timeout` seconds.
     """
@@ -122,14 +124,14 @@ class SnapshotStore:
     def put(self, name: str, file: Path) -> None:
         """Store a file under a name, which appears once the file is complete and, in a folder, synced."""
         calls = 1 + file.stat().st_size // PART
-        self._call(f"{name} cannot be stored", lambda store: store.put_async(name, file, chunk_size=PART), calls=calls)
+        self._call(f"{name} cannot be stored", lambda store: store.put(name, file, chunk_size=PART), calls=calls)
         if self._folder is not None:
             self._sync(self._folder / name)
 
     def get(self, name: str, file: Path) -> None:
         """Fetch a stored file into a new one. Raises StorageFull."""
         what = f"{name} cannot be fetched"
-        found: Any = self._call(what, lambda store: store.head_async(name))
+        found: Any = self._call(what, lambda store: store.head(name))
         size = int(found["size"])
         try:
             with open(file, "xb") as target:
@@ -142,33 +144,33 @@ class SnapshotStore:
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder of the store."""
 
-        async def listed(store: Any) -> list[str]:
-            return [str(found["path"]) async for some in store.list(folder) for found in some]
+        def listed(store: Any) -> list[str]:
+            return [str(found["path"]) for some in store.list(folder) for found in some]
 
         return self._call(f"{folder} cannot be listed", listed)
 
     def rename(self, name: str, to: str) -> None:
         """Give a stored file another name; one that has that name is replaced."""
-        self._call(f"{name} cannot be renamed", lambda store: store.rename_async(name, to))
+        self._call(f"{name} cannot be renamed", lambda store: store.rename(name, to))
 
     def remove(self, name: str) -> None:
         """Remove a stored file, if it exists."""
 
-        async def remove(store: Any) -> None:
+        def remove(store: Any) -> None:
             with suppress(FileNotFoundError):
-                await store.delete_async(name)
+                store.delete(name)
 
         self._call(f"{name} cannot be removed", remove)
 
     def _part(self, what: str, name: str, start: int, length: int) -> bytes:
-        found: Any = self._call(what, lambda store: store.get_range_async(name, start=start, length=length))
+        found: Any = self._call(what, lambda store: store.get_range(name, start=start, length=length))
         return bytes(found)
 
-    def _call(self, what: str, call: Callable[[Any], Awaitable[_T]], *, calls: int = 1) -> _T:
+    def _call(self, what: str, call: Callable[[Any], _T], *, calls: int = 1) -> _T:
         """Return the result of a call to the store. Raises SnapshotError: of any error, and after the time limit."""
         seconds = self._timeout * calls
         try:
-            return asyncio.run(_within(seconds, call, self._opened()))
+            return _within(seconds, partial(call, self._opened()))
         except TimeoutError as e:
             raise StoreAway(f"{what}: {self._url} has not answered in {seconds:g} s") from e
         except _REFUSALS as e:
@@ -204,8 +206,23 @@ class SnapshotStore:
             raise SnapshotError(f"{path} cannot be synced: {e.strerror}") from e
 
 
-async def _within(seconds: float, call: Callable[[Any], Awaitable[_T]], store: Any) -> _T:
-    return await asyncio.wait_for(call(store), seconds)
+def _within(seconds: float, call: Callable[[], _T]) -> _T:
+    """Return the result of a call in a thread of its own, and raise what it raises; TimeoutError if it takes longer.
+
+    Not by the library's coroutines: its threads wake event loops, and abort the process if Python ends meanwhile.
+    """
+    result: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as e:
+            result.set_exception(e)
+
+    thread = Thread(target=work, name="snapshots", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return result.result(timeout=0)
 
 
 def _said(error: Exception) -> str:
