@@ -209,6 +209,8 @@ def test_a_page_without_any_answer_says_so_and_the_overview_has_what_was_publish
         assert status == (200 if path == "/" else 503), (path, text[-3000:])
         assert "not answer" in text or "no worker" in text, (path, text[-3000:])
     assert "artitions 0-1 of 2 do not answer (last with lost#0, lost#1)" in found["/"][1]
+    assert "partitions that do not answer have it." in found["/"][1]
+    assert "kept from the first minute" not in found["/"][1]
 
 
 def test_metrics_are_those_of_all_partitions_or_none(cluster: Cluster) -> None:
