@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
+from typing import TypeGuard
 
 from budgetfrontier.core.model import Admission, CrawlUri, Tally
 from budgetfrontier.engine import arguments
@@ -70,7 +71,7 @@ class Batches:
 
 def parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
     """Yield a batch in parts that carry no more than PART bytes each, unless one URI alone does."""
-    if set(map(type, batch)) <= {str} or not any(map(_carries, batch)):  # the common cases
+    if set(map(type, batch)) <= {str} or not any(map(carries, batch)):  # the common cases
         yield batch
         return
     part: list[str | CrawlUri] = []
@@ -86,7 +87,8 @@ def parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
     yield part
 
 
-def _carries(uri: object) -> bool:
+def carries(uri: object) -> TypeGuard[CrawlUri]:
+    """Return whether a URI has a payload or a body."""
     return isinstance(uri, CrawlUri) and (uri.payload is not None or uri.body is not _EMPTY)
 
 

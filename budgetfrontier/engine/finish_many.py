@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
-from budgetfrontier.core.model import CrawlState, CrawlUri, Finish, Lease, Outcome
+from budgetfrontier.core.model import CrawlState, Finish, Lease, Outcome
 from budgetfrontier.engine import arguments, batches
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
@@ -20,7 +20,6 @@ finish may have more."""
 _TAKES = "finish_many takes leases, or Finish(lease, ...) for each"
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
-_EMPTY = b""  # there is only one
 _SEQUENCES = (list, tuple)
 _ONLY_TEXT = {str}
 
@@ -207,10 +206,7 @@ def _written(finish: Finish) -> tuple[int, int]:
     """Return the number of changes of a finish, and the bytes of its URIs, rewritten ones included."""
     found: list[object] = finish.discovered  # type: ignore[assignment]  # it was checked
     written = found if finish.outcome is _SUCCESS else [finish.lease.uri, *found]
-    carrying = [
-        uri for uri in written if isinstance(uri, CrawlUri) and (uri.payload is not None or uri.body is not _EMPTY)
-    ]
-    return 1 + len(found), sum(map(batches.bytes_carried, carrying)) if carrying else 0
+    return 1 + len(found), sum(batches.bytes_carried(uri) for uri in written if batches.carries(uri))
 
 
 def _kind(item: Any) -> int:
