@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks import measure, peers, redis_peer, script, streams, table
+from benchmarks import kumo_peer, measure, peers, redis_peer, script, streams, table
 from benchmarks.figures import ROWS
 
 HERE = Path(__file__).parent
@@ -41,6 +41,7 @@ EACH_ROUND = [
 ]
 SCRAPY = [f"scrapy {kind}, {queue}" for queue in peers.PRIORITY_QUEUES for kind in ("in memory", "JOBDIR")]
 QUEUELIB = [f"queuelib {kind}" for kind in peers.QUEUES]
+KUMO = ["kumo"]
 REDIS = [f"redis {how}" for how in redis_peer.PERSISTENCE]
 
 
@@ -48,7 +49,7 @@ def main() -> None:
     """Parse the arguments, measure and write the results."""
     parser = script.parser("benchmarks", __doc__)
     parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
-    parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy, queuelib and Redis")
+    parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy, queuelib, kumo and Redis")
     options = script.parse(parser)
     others = [] if options.no_peers else available()
     os.sched_setaffinity(0, {options.core})  # and with it every process started from here
@@ -62,12 +63,15 @@ def main() -> None:
 def available() -> list[str]:
     """Return the measurements of the peers that are installed; print which are not."""
     if not find_spec("scrapy"):
-        print("Scrapy is not installed: it, queuelib and Redis are left out", file=sys.stderr)
+        print("Scrapy is not installed: it, queuelib, kumo and Redis are left out", file=sys.stderr)
         return []
-    missing = redis_peer.missing()
-    if missing:
-        print(f"{missing} is not installed: Redis is left out", file=sys.stderr)
-    return SCRAPY + QUEUELIB + ([] if missing else REDIS)
+    found = SCRAPY + QUEUELIB
+    for peer, missing, measurements in (("Redis", redis_peer.missing(), REDIS), ("kumo", kumo_peer.missing(), KUMO)):
+        if missing:
+            print(f"{missing} is not installed: {peer} is left out", file=sys.stderr)
+        else:
+            found += measurements
+    return found
 
 
 def run(folder: Path, runs: int, scale: float, others: list[str]) -> list[table.Round]:
@@ -84,6 +88,8 @@ def run(folder: Path, runs: int, scale: float, others: list[str]) -> list[table.
     measured("prepare rows")
     if others:
         measured("prepare requests")
+    if "kumo" in others:
+        measured("prepare kumo")
     rounds: list[table.Round] = []
     for number in range(1, runs + 1):
         print(f"round {number} of {runs}", file=sys.stderr)
@@ -100,9 +106,9 @@ def write(results: Path | None, record: dict[str, Any]) -> None:
         "Written by `make bench`; see [speed](../../docs/explanation/speed.md). One core, every measurement in a\n"
         "process of its own, medians of the runs. Ours syncs every commit to disk, and so does the floor, which is\n"
         "py-lmdb given the rows that ours writes. Scrapy and queuelib never sync, Redis does once a second when\n"
-        f"it is appending. All three were given the first {measure.PEERS:,} discoveries, queuelib and Redis as\n"
-        "requests that were encoded beforehand. Scrapy's default queue looks at every host for each request; the\n"
-        "plain one does not.",
+        f"it is appending, kumo keeps nothing. But for kumo all were given the first {measure.PEERS:,} discoveries,\n"
+        "queuelib and Redis as requests that were encoded beforehand. Scrapy's default queue looks at every host\n"
+        "for each request; the plain one does not.",
         script.facts(record["machine"]),
         table.markdown(record["table"]),
     ]

@@ -125,6 +125,8 @@ def _peers(rounds: list[table.Round]) -> str:
     ):
         figures = (cell(name, figure) for figure in (PUT, f"piped_{PUT}", TAKEN, f"piped_{TAKEN}"))
         lines.append([title, *figures, size, synced])
+    if pushed := cell("kumo"):
+        lines.append(["kumo, in memory", pushed, "", "", "", "", "no"])
     return table.grid(lines)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import lmdb
 import pytest
 
-from benchmarks import growth, machine, plots, publish, redis_peer
-from benchmarks.__main__ import EACH_ROUND, QUEUELIB, REDIS, SCRAPY
+from benchmarks import growth, kumo_peer, machine, plots, publish, redis_peer
+from benchmarks.__main__ import EACH_ROUND, KUMO, QUEUELIB, REDIS, SCRAPY, available
 from benchmarks.figures import ROWS
 from benchmarks.floor import Floor
 from benchmarks.legs import Ahead
@@ -146,16 +146,22 @@ def test_every_line_of_the_table_is_of_something_that_is_measured() -> None:
         """Any figure of what is measured."""
 
         def __missing__(self, name: str) -> dict[str, float]:
-            assert name in {*EACH_ROUND, *SCRAPY, *QUEUELIB, *REDIS, "demo"}, name
+            assert name in {*EACH_ROUND, *SCRAPY, *QUEUELIB, *KUMO, *REDIS, "demo"}, name
             return defaultdict(lambda: 1.0)
 
     assert all(row.values([Everything()]) for row in ROWS)
 
 
-def test_redis_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peers_are_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr(redis_peer, "find_spec", lambda name: None)
-    assert redis_peer.missing() == "redis-server and redis-py"
+    monkeypatch.setattr("benchmarks.__main__.find_spec", lambda name: True)
+    assert available() == SCRAPY + QUEUELIB
+    assert capsys.readouterr().err.splitlines() == [
+        "redis-server and redis-py is not installed: Redis is left out",
+        "cargo is not installed: kumo is left out",
+    ]
+    assert kumo_peer.missing() == "cargo"
 
 
 def leg(size: int, seconds: float, **more: Any) -> dict[str, Any]:
