@@ -357,7 +357,6 @@ class Turns:
 
         It holds at once, unless an adjustment has set one.
         """
-        self._tables.counters.own_budgets += (budget is not None) - (queue.own_budget is not None)
         queue.own_budget = budget
         if queue.queued:
             settings = self.settings.settings_of(queue)

@@ -548,7 +548,6 @@ class _Checker:
             "penalties": sum(q.penalties for q in all_queues),
             "urls": sum(q.urls for q in all_queues),
             "completed": sum(q.completed for q in all_queues),
-            "own_budgets": sum(q.own_budget is not None for q in all_queues),
             "url_queues": sum(q.urls > 0 for q in all_queues),
             "active_url_queues": sum(q.urls > q.completed for q in all_queues),
         }

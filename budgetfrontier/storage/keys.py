@@ -13,7 +13,7 @@ from budgetfrontier.storage.damage import Damage
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
-SCHEMA = 4  # the version of everything below
+SCHEMA = 5  # the version of everything below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord

@@ -128,8 +128,6 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     url_queues: Number = 0
     active_url_queues: Number = 0
     """Queues with rows that are not completed."""
-    own_budgets: Number = 0
-    """Queues for which crawlers have asked for a total budget."""
     prerequisites_succeeded: Number = 0
     prerequisites_disregarded: Number = 0
     error_answers: dict[str, Number] = {}

@@ -18,7 +18,7 @@ from budgetfrontier.core.protocol import Uri
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import FrontierError
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of entries, which is another one with each change of their encoding, of that of the changes of rows in
 them, and of `keys.SCHEMA`. An entry of another version ends the worker; its first two fields stay what they are."""
 LONGEST: Final = 16 << 20

@@ -215,7 +215,6 @@ class QueueRebuild:
         totals.urls += queue.urls
         totals.completed += queue.completed
         totals.url_queues += queue.urls > 0
-        totals.own_budgets += queue.own_budget is not None
         totals.active_url_queues += queue.urls > queue.completed
         totals.settings_revision = max(totals.settings_revision, queue.revision)
         if state is not EXHAUSTED:
@@ -347,7 +346,7 @@ _TIMES = (
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
     "snoozed", "inactive", "ineligible", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",
-    "active_url_queues", "own_budgets", "groups", "parked", "dead_prerequisites",
+    "active_url_queues", "groups", "parked", "dead_prerequisites",
 )  # fmt: skip
 _GIVEN_OUT = (
     "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "ineligible_back", "retired_back", "audit",
