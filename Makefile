@@ -14,7 +14,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check in
 # One folder for all that is compiled: environments, wheels and the crate's own tests have the same dependencies.
 export CARGO_TARGET_DIR ?= $(CURDIR)/$(CRATE)/target
 
-.PHONY: help demo test test-python-kernel full check crate workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties mutants soak cluster sites heritrix lowest clean
+.PHONY: help demo test test-python-kernel full check crate workflows format proto sync dist wheel-check release docs linkcheck screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults properties fuzz-kernel mutants soak cluster sites heritrix lowest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,7 +23,7 @@ help:
 	@echo "make test-python-kernel  run the tests of the engine without the native kernel"
 	@echo "make full         run the tests that make test runs in small at their full size (ARGS go to pytest)"
 	@echo "make check        lint, strict types, import contract, generated clients, native kernel, workflows"
-	@echo "make crate        check the format of the native kernel, lint it, and run its own tests (needs cargo)"
+	@echo "make crate        check the format of the native kernel, lint it and its fuzz targets, and run its own tests (needs cargo)"
 	@echo "make workflows    check what .github and Read the Docs are given (actionlint needs Go)"
 	@echo "make format       sort imports and format the code"
 	@echo "make proto        generate what is made from urlfrontier.proto"
@@ -43,6 +43,7 @@ help:
 	@echo "make plots        update the figures in docs/explanation from the newest measurements"
 	@echo "make faults       inject hundreds of faults: kills, full disks, damage (ARGS='--scale 0.1' takes a minute)"
 	@echo "make properties   draw ten times as many examples for each property as CI, at random"
+	@echo "make fuzz-kernel  fuzz the native kernel (needs cargo-fuzz; ARGS='batches -max_total_time=600')"
 	@echo "make mutants      change rules and engine in one place at a time, and print the changes that no test notices"
 	@echo "make soak         close and reopen random crawls, and truncate their files (ARGS='--closes 50' takes a minute)"
 	@echo "make cluster      kill workers, crawlers and the broker of a crawl in partitions for five minutes (needs Java)"
@@ -90,6 +91,7 @@ crate: $(VENV)/.stamp-dev
 	@if command -v cargo >/dev/null; then \
 	    set -ex; cd $(CRATE); cargo fmt --check; cargo clippy --quiet --locked --all-targets -- --deny warnings; \
 	    cargo test --quiet --locked; \
+	    cd $(CURDIR)/tests/fuzz/kernel; cargo fmt --check; cargo clippy --quiet --locked -- --deny warnings; \
 	else echo "make crate: the native kernel was NOT checked: cargo is not installed, and Rust 1.85 or newer is needed"; [ -z "$$CI" ]; fi
 
 # Go brings actionlint, which pip cannot bring: in CI it must.
@@ -173,6 +175,9 @@ cluster: $(VENV)/.stamp-dev
 # CI draws the same examples each time; here they are others each time.
 properties: $(VENV)/.stamp-dev
 	HYPOTHESIS_PROFILE=many $(BIN)/python -m pytest -m hypothesis --numprocesses=$(PROCESSES) --dist=worksteal $(ARGS)
+
+fuzz-kernel: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.fuzz.kernel $(or $(ARGS),urls -max_total_time=60)
 
 mutants: $(VENV)/.stamp-dev
 	$(PIP) 'mutmut>=3.8,<4'

@@ -160,7 +160,10 @@ def check_url(url: str) -> None:
 
 
 def check_kernel(url: str, canonical: Any) -> None:
-    """The compiled kernel reads a URL, twice and alone, as the parser, the policies and the stored form have it."""
+    """The compiled kernel reads a URL, twice and alone, as the parser, the policies and the stored form have it.
+
+    Path and query of the form of a plain URL are their own form.
+    """
     assign: Any = plugins.resolve("assignment", "hostname")
 
     def authority(given: str) -> tuple[str, bytes, str, int | None, str] | None:
@@ -199,6 +202,9 @@ def check_kernel(url: str, canonical: Any) -> None:
     found.record(put)
     assert len(found) == (1 if expected is not None and gathered[0] is None else 0)
     assert seen == ({expected[0]} if expected is not None else set())
+    if gathered[0] is not None:
+        form = canonical(url)
+        assert uris.split(canonical(form))[1:] == uris.split(form)[1:]
 
 
 def plain_href(url: str) -> str | None:

@@ -29,7 +29,7 @@ mod turns;
 use pyo3::prelude::*;
 
 #[pymodule]
-fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<charged_attempts::ChargedAttempts>()?;
     module.add_class::<ended_attempts::EndedAttempts>()?;
     module.add_class::<leases_out::LeasesOut>()?;
