@@ -18,7 +18,7 @@ from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.storage.environment import Environment
-from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, SCHEME_OF
+from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND
 
 DUE: Final = 2
 """The result of a call that the kernel has answered if more is due at its end: 1 if not, 0 if it has not answered."""
@@ -97,8 +97,7 @@ class PlainTurns:
         self._effective: Any = None
         """The kernel's settings of URIs, made of `_in_force`."""
         self._new_effective: Any = kernel.Effective
-        plain = {"schemes": SCHEME_OF, "normal": PLAIN_KIND, "costs": len(LOW_COSTS)}
-        self.kernel: Any = kernel.Turns(parts, **plain, most_ended=history.MOST_ENDED)
+        self.kernel: Any = kernel.Turns(parts, normal=PLAIN_KIND, costs=len(LOW_COSTS), most_ended=history.MOST_ENDED)
 
     def arrived(self, queue: QueueRecord, count: int, short: str, now: float) -> None:
         """Count URIs that were placed on a queue, and move it if they change its state."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import FrontierError, pass_on_interruption
@@ -77,6 +77,8 @@ class UrlTable:
         self.now = now
         self.shortcut: Callable[[str], bytes | None] = lambda url: None
         """Returns the fingerprint of a URL at a third of the cost, or None."""
+        self.kernel: Any = None
+        """Completes plain URLs that wait in one place; None where the compiled kernel is not there."""
 
     def _fingerprint(self, uri: CrawlUri) -> bytes:
         """Return the fingerprint of a URI that was admitted.
@@ -250,25 +252,37 @@ class UrlTable:
 
         Dropped URLs are kept no more.
         """
+        others = [record for record in records if not self._has_row(record[0])]
+        if self._replaced:
+            self.settle()
+        if self.kernel is not None and not self._dropped:
+            others = self._complete_plain(others)
         found: list[tuple[bytes, bytes]] = []
-        ended, replaced = self._ended, self._replaced
-        for place, value in records:
-            if place in ended:
-                ended.remove(place)
-                continue
-            if place in replaced:
-                del replaced[place]
-                continue
+        for place, value in others:
             name = self._queues.look(_queue_of(place)[0]).queue
             found.append((self._fingerprint(decode_uri(value, name)), place))
-        if replaced:
-            self.settle()
         found.sort()
         for fingerprint, place in found:
             row = self.find(fingerprint)
             if row is not None and (row.place == place or row.more):
                 self._leave(fingerprint, row, place)
         self._dropped.difference_update(place for place, _ in records)
+
+    def _has_row(self, place: bytes) -> bool:
+        """Return whether the row of the record that has left a place says so already, or is about another record."""
+        if place in self._ended:
+            self._ended.remove(place)
+            return True
+        return self._replaced.pop(place, None) is not None
+
+    def _complete_plain(self, records: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Complete the URLs of records as far as the kernel can, and return the other records."""
+        others: list[tuple[bytes, bytes]]
+        others, completed, inactive, size = self.kernel.complete(records, self._env.txn.cursor(self._table))
+        self._counters.completed += completed
+        self._counters.active_url_queues -= inactive
+        self._env.wrote(size)
+        return others
 
     def _leave(self, fingerprint: bytes, row: UrlRow, place: bytes) -> None:
         if row.place == place and row.more:

@@ -341,6 +341,7 @@ class _RecordingCursor:
             "_cursor",
             "_rows",
             "_put",
+            "get",
             "set_key",
             "set_range",
             "first",
@@ -358,7 +359,7 @@ class _RecordingCursor:
         self._cursor = cursor = txn.cursor(db)
         self._rows = rows
         self._put = cursor.put
-        self.set_key, self.set_range = cursor.set_key, cursor.set_range
+        self.get, self.set_key, self.set_range = cursor.get, cursor.set_key, cursor.set_range
         self.first, self.last, self.next, self.prev = cursor.first, cursor.last, cursor.next, cursor.prev
         self.key, self.value, self.item = cursor.key, cursor.value, cursor.item
         self.iternext, self.iterprev, self.close = cursor.iternext, cursor.iterprev, cursor.close

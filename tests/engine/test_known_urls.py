@@ -12,8 +12,8 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.errors import FrontierError, PolicyError
+from budgetfrontier.settings.policies.canonicalization import Canonicalization
 from tests.engine.test_url_table import NONE, START, kept, waits
-from tests.support import kernel
 
 URL = "http://a.test/1"
 
@@ -272,21 +272,19 @@ def test_a_canonical_form_that_fails_afterwards_closes_the_frontier_as_of_its_la
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A PolicyError in the middle of an operation would leave half of it."""
-    f = kept(path=tmp_path / "frontier")
-    f.schedule_many([URL, "http://a.test/2"])
-    f.commit()
-    [lease] = f.lease()
-    urls = kernel(f).tables.urls
-    assert urls is not None
+    with kept(path=tmp_path / "frontier") as f:
+        f.schedule_many([URL, "http://a.test/2"])
 
-    def fails(url: str) -> str:
+    def fails(policy: Canonicalization, prefix: str) -> str:
         raise ValueError("no form")
 
-    monkeypatch.setattr(urls, "_canonical", fails)
-    monkeypatch.setattr(urls, "shortcut", lambda url: None)
+    monkeypatch.setattr(Canonicalization, "authority", fails)
+    f = Frontier.open(tmp_path / "frontier", clock=ManualClock(START))
+    [lease] = f.lease()
     f.finish(lease)
     with pytest.raises(FrontierError, match=r"has failed for http://a\.test/1, for which it had a form before"):
         f.commit()
+    monkeypatch.undo()
     with Frontier.open(tmp_path / "frontier", clock=ManualClock(START)) as f:
         f.check()
         assert waits(f, URL) == "0"

@@ -179,3 +179,36 @@ def test_a_url_is_completed_once_its_last_uri_is() -> None:
             f.finish(lease)
             f.check()
         assert [f.lease(9), waits(f, URL)] == [[], "nothing"]
+
+
+HOSTS = ("http://a.test", "https://www.b.test", "https://u@c.test:81", "https://d.test.")
+PATHS = ("/", "/x/y.html", "/q?b=2&a=1&utm_x=3", "/a%2fb", "/\u00e4", "/;jsessionid=1", "/x?", "/long" * 70)
+
+
+def completed_by(kernel: bool, path: Path) -> tuple[Any, ...]:
+    """Return the rows, and the totals, of URLs that are completed after an opening, by the kernel or without it."""
+    clock = ManualClock(START)
+    urls = [f"{host}{path}" for host in HOSTS for path in PATHS]
+    concurrent = {**NONE, "per_queue_concurrency": 999}
+    with kept(clock, path, politeness=concurrent) as f:
+        f.schedule_many(urls)
+        f.schedule_many(CrawlUri(f"{url}2", via=HOSTS[0] + "/", hops="L") for url in urls)
+        f.schedule_many(CrawlUri(f"{url}3", payload=b"payload") for url in urls)
+        f.schedule_many(CrawlUri(url, force=True, priority=1) for url in urls[::3])
+    with kept(clock, path, politeness=concurrent) as f:
+        table = f._tables.urls
+        assert table is not None
+        if not kernel:
+            table.kernel = None
+        leases = f.lease(999)
+        clock.advance(7)
+        f.finish_many(leases[::2])
+        f.commit()
+        f.finish_many([*leases[1::2], *f.lease(999)])
+        f.check()
+        totals = [f.internals.kept_totals(key) for key in (None, *f.internals.queue_keys())]
+        return table.page(b"", None), totals
+
+
+def test_the_kernel_completes_urls_as_python_does(tmp_path: Path) -> None:
+    assert completed_by(True, tmp_path / "kernel") == completed_by(False, tmp_path / "python")

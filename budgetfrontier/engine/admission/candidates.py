@@ -5,7 +5,7 @@ A known authority with a plain path skips the URL parser and the canonical form:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter, is_
 from typing import Any
 
@@ -98,6 +98,8 @@ class Candidates:
         own = vars(type(self._canonical))
         self.query_rules: Any = getattr(self._canonical, "query_rules", None) if "query_rules" in own else None
         """What the compiled kernel does to queries; None if the policy is another, or a subclass that may do more."""
+        self.canonical_authority: Callable[[str], str] | None = getattr(self._canonical, "authority", None)
+        """Returns the canonical form of scheme and host; None if the policy goes by whole URLs."""
         self._simple_in: SettingsInForce | None = None
         """The settings for which `are_simple` is true, once that is known."""
         self._overridden_in: SettingsInForce | None = None

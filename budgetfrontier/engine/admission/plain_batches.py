@@ -67,6 +67,10 @@ class PlainBatches:
             carriers=candidates_read.CARRIERS,
         )
         seen.on_forget = self._kernel.forget
+        if tables.urls is not None:
+            queues = tables.queues
+            of_queues = queues.cache, queues.dirty, queues.get
+            tables.urls.kernel = kernel.KeptUrls(self._kernel, candidates.canonical_authority, *of_queues)
         self.gather: Gather = self._kernel.schedule
         self.is_busy: Callable[[], bool] = self._kernel.is_busy
 

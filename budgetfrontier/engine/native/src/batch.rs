@@ -7,8 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
+use crate::authorities::{Authority, Queue};
 use crate::hashing::{ByHash, Fingerprint};
-use crate::reader::{Authority, Queue};
 use crate::records::{self, Found, Rank};
 
 /// A URI that may be new; one of the same form may come before it.

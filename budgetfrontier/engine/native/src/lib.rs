@@ -5,14 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+mod authorities;
 mod batch;
 mod calls;
 mod canonical;
+mod carriers;
 mod charged_attempts;
 mod deletions;
 mod ended_attempts;
 mod endings;
 mod hashing;
+mod kept_urls;
 mod leases_out;
 mod live_queue;
 mod msgpack;
@@ -32,6 +35,7 @@ use pyo3::prelude::*;
 pub fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<charged_attempts::ChargedAttempts>()?;
     module.add_class::<ended_attempts::EndedAttempts>()?;
+    module.add_class::<kept_urls::KeptUrls>()?;
     module.add_class::<leases_out::LeasesOut>()?;
     module.add_class::<live_queue::LiveQueue>()?;
     module.add_function(wrap_pyfunction!(live_queue::changed_records, module)?)?;

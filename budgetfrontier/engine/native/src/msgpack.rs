@@ -190,6 +190,15 @@ impl<'a> Reader<'a> {
         found
     }
 
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = match self.take()? {
+            [0xc4] => usize::from(self.take::<1>()?[0]),
+            [0xc5] => usize::from(u16::from_be_bytes(self.take()?)),
+            _ => return None,
+        };
+        self.sized(length)
+    }
+
     pub fn text(&mut self) -> Option<&'a str> {
         let [mark] = self.take()?;
         let length = match mark {
@@ -198,9 +207,13 @@ impl<'a> Reader<'a> {
             0xda => usize::from(u16::from_be_bytes(self.take()?)),
             _ => return None,
         };
-        let (text, rest) = self.0.split_at_checked(length)?;
+        std::str::from_utf8(self.sized(length)?).ok()
+    }
+
+    fn sized(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (found, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        std::str::from_utf8(text).ok()
+        Some(found)
     }
 }
 
@@ -231,10 +244,12 @@ mod tests {
         append_nil(&mut out);
         append_bool(true, &mut out);
         append_text(&[b"\xc3\xa4", b"b"], &mut out);
+        append_bytes(&[7; 300], &mut out);
         let mut reader = Reader(&out);
         assert_eq!((reader.long_array(), reader.float(), reader.float()), (Some(300), Some(1.5), Some(-3.0)));
         assert_eq!((reader.nil(), reader.nil(), reader.bool()), (true, false, Some(true)));
-        assert_eq!((reader.text(), reader.text()), (Some("\u{e4}b"), None));
+        assert_eq!((reader.text(), reader.bytes()), (Some("\u{e4}b"), Some(&[7; 300][..])));
+        assert_eq!((reader.text(), reader.bytes()), (None, None));
         assert_eq!(Reader(b"\xa2\xff\xff").text(), None);
     }
 }

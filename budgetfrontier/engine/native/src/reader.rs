@@ -1,21 +1,19 @@
 //! The reader of batches. `engine/admission/candidates.py` is the definition of what it reads.
 
-use std::borrow::Borrow;
 use std::collections::HashSet;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use memchr::memchr;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::type_object::PyTypeInfo;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::xxh3_128;
 
+use crate::authorities::{Authority, Kept, Queue};
 use crate::batch::{self, Entry, Given, More, PlainBatch, Uri};
 use crate::calls::{self, Calls};
 use crate::canonical::{PlainBytes, QueryRules};
+use crate::carriers::{ReadCarriers, carried};
 use crate::hashing::{ByHash, ByText, Fingerprint};
 
 /// The longest scheme and host that are kept.
@@ -24,123 +22,8 @@ const LONGEST_AUTHORITY: usize = 512;
 /// The bytes of path and query that there is room for at once.
 const USUAL_PATH: usize = 64;
 
-/// Scheme and host as they are written in URLs: `Authority` of the Python engine. One allocation, and one for its text.
-pub struct Authority {
-    /// As it is written, its canonical form, and its short form.
-    text: Box<[u8]>,
-    canonical_at: usize,
-    short_at: usize,
-    /// The first bytes of all its fingerprints.
-    hash: [u8; 4],
-    /// The first byte of the plain values of its URLs; None if its queue's key is not the host.
-    pub mark: Option<u8>,
-    pub queue: Queue,
-}
-
-impl Authority {
-    fn new(written: &[u8], canonical: &str, short: &str, hash: [u8; 4], mark: Option<u8>, queue: Queue) -> Self {
-        let text = [written, canonical.as_bytes(), short.as_bytes()].concat().into_boxed_slice();
-        Self { canonical_at: written.len(), short_at: text.len() - short.len(), text, hash, mark, queue }
-    }
-
-    fn canonical(&self) -> &[u8] {
-        &self.text[self.canonical_at..self.short_at]
-    }
-
-    /// The beginning of its URLs in the records of its queue.
-    pub fn short(&self) -> &[u8] {
-        &self.text[self.short_at..]
-    }
-}
-
-/// An authority, found by how it is written.
-struct Kept(Arc<Authority>);
-
-impl Borrow<[u8]> for Kept {
-    fn borrow(&self) -> &[u8] {
-        &self.0.text[..self.0.canonical_at]
-    }
-}
-
-impl Hash for Kept {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Borrow::<[u8]>::borrow(self).hash(state);
-    }
-}
-
-impl PartialEq for Kept {
-    fn eq(&self, other: &Self) -> bool {
-        Borrow::<[u8]>::borrow(self) == Borrow::<[u8]>::borrow(other)
-    }
-}
-
-impl Eq for Kept {}
-
-/// A queue, as far as its key goes.
-pub struct Queue {
-    pub key: Py<PyString>,
-    /// A hash of the key.
-    pub hash: u64,
-}
-
-impl Queue {
-    pub fn new(py: Python<'_>, key: Py<PyString>) -> PyResult<Self> {
-        let hash = xxh3_64(key.bind(py).to_str()?.as_bytes());
-        Ok(Self { key, hash })
-    }
-}
-
 type ReadAuthority = (String, [u8; 4], Py<PyString>, Option<u8>, String);
 type ReadUri = (Fingerprint, Py<PyString>, Py<PyBytes>, Py<PyString>);
-
-/// The class of URIs that may be plain; its fields with their defaults, but for the URL and those of `More`; and the most
-/// bytes of these.
-type ReadCarriers = (Py<PyAny>, Vec<(Py<PyString>, Py<PyAny>)>, usize);
-
-/// Return the URL of a URI, and what it has beside that; None if it has more, or both a page and a payload.
-fn carried<'py>(
-    given: &Bound<'py, PyAny>,
-    (kind, others, longest): &ReadCarriers,
-) -> Option<(Bound<'py, PyAny>, More)> {
-    let py = given.py();
-    if !given.get_type().is(kind) {
-        return None;
-    }
-    for (name, default) in others {
-        given.getattr(name).ok().filter(|value| is_default(value, default.bind(py)))?;
-    }
-    let hops = given.getattr(intern!(py, "hops")).ok()?.cast_into_exact::<PyString>().ok()?;
-    let hops = Some(hops.unbind()).filter(|hops| hops.bind(py).is_truthy().is_ok_and(|is_some| is_some));
-    let via = optional::<PyString>(given.getattr(intern!(py, "via")))?;
-    let payload = optional::<PyBytes>(given.getattr(intern!(py, "payload")))?;
-    let more = More { via, hops, payload };
-    let length = |text: &Option<Py<PyString>>| text.as_ref().map_or(Some(0), |text| Some(text.to_str(py).ok()?.len()));
-    let (of_via, of_hops) = (length(&more.via)?, length(&more.hops)?);
-    if more.via.is_some() && of_via == 0 {
-        return None;
-    }
-    let of_payload = more.payload.as_ref().map_or(0, |payload| payload.as_bytes(py).len());
-    let is_one = more.payload.is_none() || of_via + of_hops == 0;
-    let fits = is_one && of_via + of_hops + of_payload <= *longest;
-    fits.then_some((given.getattr(intern!(py, "url")).ok()?, more))
-}
-
-/// Return whether a field has its default: no value that is merely equal to it, but a text that was decoded.
-fn is_default(value: &Bound<'_, PyAny>, default: &Bound<'_, PyAny>) -> bool {
-    if value.is(default) {
-        return true;
-    }
-    let (Ok(text), Ok(of_default)) = (value.cast_exact::<PyString>(), default.cast_exact::<PyString>()) else {
-        return false;
-    };
-    text.to_str().is_ok_and(|text| of_default.to_str().is_ok_and(|of_default| text == of_default))
-}
-
-/// Return a field that may be None; None if it is neither that nor of this very type.
-fn optional<T: PyTypeInfo>(value: PyResult<Bound<'_, PyAny>>) -> Option<Option<Py<T>>> {
-    let value = value.ok()?;
-    if value.is_none() { Some(None) } else { Some(Some(value.cast_into_exact().ok()?.unbind())) }
-}
 
 /// Reads batches of URLs. It keeps authorities, and the fingerprints of the URLs that were admitted last.
 #[pyclass(module = "budgetfrontier.engine.native")]
@@ -413,34 +296,44 @@ impl BatchReader {
         find: &Bound<'_, PyAny>,
         text: &mut Vec<u8>,
     ) -> PyResult<Option<(Fingerprint, Uri)>> {
-        let url = url.as_bytes();
-        if url.len() > self.longest {
-            return Ok(None);
-        }
-        let Some(slash) = url.get(8..).and_then(|after| memchr(b'/', after)).map(|place| place + 8) else {
-            return Ok(None);
-        };
-        let rest = &url[slash..];
-        let Some(mark) = self.plain.query_of(rest) else { return Ok(None) };
-        let authority = match self.authorities.get(&url[..slash]) {
-            Some(Kept(authority)) => authority.clone(),
+        let Some((written, rest, query)) = self.parts(url.as_bytes()) else { return Ok(None) };
+        let authority = match self.known(written) {
+            Some(authority) => authority,
             None => match find.call1((given,))?.extract::<Option<ReadAuthority>>()? {
-                Some(found) => self.keep(py, &url[..slash], found)?,
+                Some(found) => self.keep(py, written, found)?,
                 None => return Ok(None),
             },
         };
-        self.form.clear();
-        self.form.extend_from_slice(authority.canonical());
-        self.form.extend_from_slice(&rest[..mark]);
-        if let Some(query) = rest.get(mark + 1..) {
-            self.query.append(query, &mut self.form);
-        }
-        let mut fingerprint = [0; 16];
-        fingerprint[..4].copy_from_slice(&authority.hash);
-        fingerprint[4..].copy_from_slice(&xxh3_128(&self.form).to_be_bytes()[..12]);
+        let fingerprint = self.fingerprint(authority.canonical(), authority.hash, rest, query);
         let start = text.len();
         text.extend_from_slice(rest);
         Ok(Some((fingerprint, Uri::Plain { authority, start, end: text.len(), more })))
+    }
+
+    /// Return scheme and host of a URL, its path and query, and where in these the query begins; None if it is not plain.
+    pub fn parts<'a>(&self, url: &'a [u8]) -> Option<(&'a [u8], &'a [u8], usize)> {
+        (url.len() <= self.longest).then_some(())?;
+        let (authority, rest) = url.split_at(8 + memchr(b'/', url.get(8..)?)?);
+        Some((authority, rest, self.plain.query_of(rest)?))
+    }
+
+    /// Return the authority that is written like this, if it is in memory.
+    pub fn known(&self, written: &[u8]) -> Option<Arc<Authority>> {
+        self.authorities.get(written).map(|Kept(authority)| authority.clone())
+    }
+
+    /// Return the fingerprint of the parts of a plain URL, of which the authority is in its canonical form.
+    pub fn fingerprint(&mut self, canonical: &[u8], hash: [u8; 4], rest: &[u8], query: usize) -> Fingerprint {
+        self.form.clear();
+        self.form.extend_from_slice(canonical);
+        self.form.extend_from_slice(&rest[..query]);
+        if let Some(query) = rest.get(query + 1..) {
+            self.query.append(query, &mut self.form);
+        }
+        let mut fingerprint = [0; 16];
+        fingerprint[..4].copy_from_slice(&hash);
+        fingerprint[4..].copy_from_slice(&xxh3_128(&self.form).to_be_bytes()[..12]);
+        fingerprint
     }
 
     fn keep(&mut self, py: Python<'_>, written: &[u8], found: ReadAuthority) -> PyResult<Arc<Authority>> {

@@ -6,6 +6,8 @@ use crate::msgpack::{self, Reader, append_text};
 const FRESH: [u8; 4] = [0; 4];
 /// The default values of the fields between URL and payload: `_BEFORE_PAYLOAD`.
 const BEFORE_PAYLOAD: &[u8] = b"\xc0\xa0\xc0\xa3GET\xc0\xc4\0\xc0";
+/// The fields before the method.
+const BEFORE_METHOD: usize = 4;
 /// Bytes of a key that its URI alone determines: directive, inverted priority, cost.
 pub type Rank = [u8; 9];
 pub type Key = [u8; 21];
@@ -19,6 +21,8 @@ pub fn key(queue: u32, rank: Rank, arrival: u64) -> Key {
     key
 }
 
+/// The first bytes of the values of plain URLs, with their schemes: `PLAIN`.
+const PLAIN: [(u8, &str); 2] = [(0xff, "https://"), (0xfe, "http://")];
 /// What replaces scheme and host of a URL if the host is the key of its queue.
 const SCHEMES: [(&str, &str); 2] = [("https://", "\u{2}"), ("http://", "\u{1}")];
 const WHOLE: &str = "\0";
@@ -76,7 +80,7 @@ pub fn append_value(mark: Option<u8>, short: [&[u8]; 2], found: Found<'_>, queue
 
 /// Return the short forms of a URL without attempts, and of the page on which it was found, with the hops, from a value
 /// that is no plain one; None if there is more in it.
-pub fn read_found(value: &[u8]) -> Option<(&str, Found<'_>)> {
+fn read_found(value: &[u8]) -> Option<(&str, Found<'_>)> {
     let mut reader = Reader(value.strip_prefix(&FRESH)?);
     let fields = reader.array().filter(|fields| (1..=3).contains(fields))?;
     let (short, mut found) = (reader.text()?, Found::default());
@@ -87,6 +91,37 @@ pub fn read_found(value: &[u8]) -> Option<(&str, Found<'_>)> {
         found.hops = reader.text()?;
     }
     reader.0.is_empty().then_some((short, found))
+}
+
+/// The page on which a URL was found, if it is known, and the hops to the URL.
+pub type Page<'a> = (Option<String>, &'a str);
+
+/// Return the URL of a pending record, and the page on which it was found with the hops, if these are all that it has
+/// beside, and it was never attempted: `restore_pending`.
+pub fn url<'a>(value: &'a [u8], queue: &str) -> Option<(String, Option<Page<'a>>)> {
+    if let Some(url) = plain_url(value, queue) {
+        return Some((url, None));
+    }
+    let (short, found) = read_found(value)?;
+    Some((expand(short, queue), Some((found.via.map(|via| expand(via, queue)), found.hops))))
+}
+
+/// Return the URL of a pending record if that alone identifies the URI: `identifying_url` of `rules/duplicates.py`.
+///
+/// None for one with a method or a body, and for some with headers.
+pub fn identifying_url(value: &[u8], queue: &str) -> Option<String> {
+    if let Some(url) = plain_url(value, queue) {
+        return Some(url);
+    }
+    let mut reader = Reader(value.get(FRESH.len()..)?);
+    let (fields, short) = (reader.array()?, reader.text()?);
+    (fields <= BEFORE_METHOD || reader.0.starts_with(BEFORE_PAYLOAD)).then(|| expand(short, queue))
+}
+
+fn plain_url(value: &[u8], queue: &str) -> Option<String> {
+    let (first, rest) = value.split_first()?;
+    let (_, scheme) = PLAIN.iter().find(|(mark, _)| mark == first)?;
+    Some([scheme, queue, std::str::from_utf8(rest).ok()?].concat())
 }
 
 /// Append the value of a URL that has a payload and nothing else: `encode_carrying`.
@@ -136,6 +171,18 @@ mod tests {
         }
         assert!(read_found(b"\0\0\0\0\x94\xa1a\xc0\xa0\xa5label").is_none());
         assert!(read_found(b"\0\0\0\0\x91\xa1ab").is_none());
+    }
+
+    #[test]
+    fn a_url_is_read_unless_there_is_a_method_or_a_body() {
+        let carrying = |fields: &[u8]| [b"\0\x01\0\0\x99\xa3\x02/a", fields, b"\xc4\x01x"].concat();
+        for value in [&b"\xff/a"[..], b"\0\x01\0\x02\x94\xa3\x02/a\xc0\xa0\xa1x", &carrying(BEFORE_PAYLOAD)] {
+            assert_eq!(identifying_url(value, "a").as_deref(), Some("https://a/a"));
+        }
+        for others in [&b"\xc0\xa0\xc0\xa4POST\xc0\xc4\0\xc0"[..], b"\xc0\xa0\xc0\xa3GET\xc0\xc4\x01a\xc0"] {
+            assert_eq!(identifying_url(&carrying(others), "a"), None);
+        }
+        assert_eq!(identifying_url(b"", "a").or(identifying_url(b"\0\0\0\0", "a")), None);
     }
 
     #[test]

@@ -10,7 +10,6 @@ mod limits;
 mod links;
 mod work;
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -80,8 +79,6 @@ struct Parts {
 #[pyclass(module = "budgetfrontier.engine.native")]
 pub struct Turns {
     parts: Parts,
-    /// By the first byte of a value; empty: it is no plain URL.
-    schemes: Vec<String>,
     /// The part of a key before its cost, and costs from 0 on.
     normal: [u8; 5],
     costs: Vec<Cost>,
@@ -95,24 +92,16 @@ pub struct Turns {
 #[pymethods]
 impl Turns {
     #[new]
-    #[pyo3(signature = (parts, *, schemes, normal, costs, most_ended))]
-    fn new(
-        py: Python<'_>,
-        parts: Parts,
-        schemes: HashMap<u8, String>,
-        normal: [u8; 5],
-        costs: usize,
-        most_ended: usize,
-    ) -> PyResult<Self> {
+    #[pyo3(signature = (parts, *, normal, costs, most_ended))]
+    fn new(py: Python<'_>, parts: Parts, normal: [u8; 5], costs: usize, most_ended: usize) -> PyResult<Self> {
         let of_cost = |cost: usize| -> PyResult<Cost> {
             let named = [("cost", cost)].into_py_dict(py)?;
             let uri = parts.uri.bind(py).call(("",), Some(&named))?.getattr("__copy__")?.unbind();
             Ok(Cost { cost: cost.into_pyobject(py)?.into_any().unbind(), uri })
         };
         let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
-        let schemes = (0..=u8::MAX).map(|mark| schemes.get(&mark).cloned().unwrap_or_default()).collect();
         let one = 1i64.into_pyobject(py)?.into_any().unbind();
-        Ok(Self { parts, schemes, normal, costs, one, most_ended, work: Mutex::default() })
+        Ok(Self { parts, normal, costs, one, most_ended, work: Mutex::default() })
     }
 
     /// Begin with the limits in force, the ring's last position, the next wake time, and the next lease's id.

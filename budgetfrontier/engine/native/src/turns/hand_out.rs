@@ -21,9 +21,6 @@ const KEY: usize = 21;
 const KIND: std::ops::Range<usize> = 4..9;
 const COST: std::ops::Range<usize> = 9..13;
 
-/// The page on which a URL was found, if it is known, and the hops to the URL.
-type Page<'a> = (Option<String>, &'a str);
-
 impl Turns {
     /// Hand out up to `count` URIs into a list; return whether the ring is used up.
     pub(super) fn turns(
@@ -56,7 +53,7 @@ impl Turns {
             let mut queue = found.borrow_mut();
             let Some((amount, cost)) = self.cost(key.as_bytes()) else { break };
             let Some(place) = PendingKey::new(key.as_bytes()) else { break };
-            let Some((url, page)) = self.url(queue.queue.bind(py).to_str()?, value.as_bytes()) else { break };
+            let Some((url, page)) = records::url(value.as_bytes(), queue.queue.bind(py).to_str()?) else { break };
             let url = PyString::new(py, &url);
             let settings = effective.of_uri(&queue, &url, None)?;
             if queue.revision != work.limits.revision
@@ -183,18 +180,6 @@ impl Turns {
         }
         let amount = u32::from_be_bytes(key[COST].try_into().ok()?);
         Some((amount, self.costs.get(amount as usize)?))
-    }
-
-    /// Return the URL of a pending record, and the page on which it was found with the hops, if these are all that it
-    /// has beside, and it was never attempted: `uri_values.restore_pending`.
-    fn url<'a>(&self, queue: &str, value: &'a [u8]) -> Option<(String, Option<Page<'a>>)> {
-        let scheme = self.schemes[usize::from(*value.first()?)].as_str();
-        if !scheme.is_empty() {
-            return Some(([scheme, queue, std::str::from_utf8(&value[1..]).ok()?].concat(), None));
-        }
-        let (short, found) = records::read_found(value)?;
-        let via = found.via.map(|via| records::expand(via, queue));
-        Some((records::expand(short, queue), Some((via, found.hops))))
     }
 }
 
