@@ -9,7 +9,6 @@ there: what the tables of the recorder had before, and might have wrong, counts 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -28,7 +27,7 @@ FORMAT: Final = 1
 PATCHED: Final = frozenset((keys.META, keys.QUEUES, keys.GROUPS, keys.TALLIES))
 """Tables whose rows are changed again and again, in a few of their fields."""
 MOST_PATCHED: Final = 100
-"""Rows of a table that are patched at most in one go: whole rows compress well if there are many of them."""
+"""Rows of a table that are patched at most in one go: more of them are put whole, which compresses as well."""
 
 MOST_LOGGED: Final = 1 << 14
 """Rows of a table that are kept to patch them; with more of them, all are put whole once more."""
@@ -238,7 +237,7 @@ def _patched_rows(env: Environment, numbered: Numbered) -> dict[str, list[tuple[
 def _patch_rows(changes: Numbered, table: int, rows: Rows, logged: Logged) -> None:
     """Move the rows of a table that can be patched from `rows` to the changes; note all of them as logged."""
     made: dict[bytes, Patch] = {}
-    for key in sorted(islice(rows, MOST_PATCHED)):
+    for key in sorted(rows) if len(rows) <= MOST_PATCHED else ():
         old, new = logged.get(key), rows[key]
         if old is not None and new is not None and (change := patch(old, new)) is not None:
             made[key] = change
@@ -255,10 +254,12 @@ def _patch_rows(changes: Numbered, table: int, rows: Rows, logged: Logged) -> No
 
 
 def _table_changes(table: int, rows: Rows, *, folded: bool) -> TableChanges:
-    ordered = sorted(rows)
-    deleted = [key for key in ordered if rows[key] is None]
-    put = [key for key in ordered if rows[key] is not None] if deleted else ordered
-    values = [value for key in put if (value := rows[key]) is not None]
+    put, deleted = sorted(rows), list[bytes]()
+    values: list[Any] = [*map(rows.__getitem__, put)]
+    if None in values:
+        deleted = [key for key in put if rows[key] is None]
+        put = [key for key in put if rows[key] is not None]
+        values = [value for value in values if value is not None]
     return TableChanges(table, folded, _joined(deleted), _joined(put), values if any(values) else [])
 
 
