@@ -38,6 +38,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "simulate": CliCommand(
             "simulate", ("news --until 12h", "news --set queue_total_budget=500 --match domain:example.org")
         ),
+        "jobs": CliCommand("job_listing", ("jobs", "news old-news --format json")),
         "top": CliCommand("top", ("news", "news --once")),
         "console": CliCommand("console", ("news", "jobs --listen 127.0.0.1:8181 --token-file token")),
         "token": CliCommand("token", ("tokens add alice --role steer", "tokens list")),

@@ -8,6 +8,7 @@ from typing import Any
 
 from budgetfrontier.tools.cli import common, server_options
 from budgetfrontier.tools.cli.common import Commands, add_command
+from budgetfrontier.tools.cli.job_listing import folders
 from budgetfrontier.tools.cli.sentences import note
 
 
@@ -90,30 +91,7 @@ def console(args: argparse.Namespace) -> None:
         option = f"--{of_partitions[0].replace('_', '-')}"
         args.parser.error(f"{option} is for a crawl in partitions: give it with --cluster")
     else:
-        serve(named([(job, common.frontier_path(job)) for job in _folders(args.jobs)]), **options)
-
-
-def _folders(given: list[Path]) -> list[Path]:
-    """Return the folders of the jobs, those in a folder of jobs among them. Raises NotAFrontier if there is none.
-
-    Others beside them are passed over, and named: a pattern such as jobs/* matches the files of a server, too.
-    """
-    found: dict[Path, None] = {}
-    passed: list[Path] = []
-    for path in given:
-        inside = [path] if _is_job(path) else sorted(filter(_is_job, path.iterdir())) if path.is_dir() else []
-        found |= dict.fromkeys(inside)
-        passed += [] if inside else [path]
-    for path in passed:
-        if not found or not path.exists():
-            common.frontier_path(path)  # raises
-        note(f"passed over, for there is no frontier: {path}")
-    return list(found)
-
-
-def _is_job(path: Path) -> bool:
-    """Return whether a path is a job's folder, or a frontier itself."""
-    return any((folder / "data.mdb").is_file() for folder in (path / "frontier", path))
+        serve(named([(job, common.frontier_path(job)) for job in folders(args.jobs)]), **options)
 
 
 def _serve_cluster(args: argparse.Namespace, options: dict[str, Any]) -> None:

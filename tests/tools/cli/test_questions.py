@@ -223,7 +223,16 @@ ANSWERS = {
         "far.test",
         "?op=adjust&match=queue:far.test&total=10&reason=more",
     ),
-    "Which of my jobs are ill?": Answer(("Verdict: No process runs this crawl",), ("No process runs this crawl",)),
+    "Which of my jobs are ill?": Answer(
+        (
+            "level  job ",
+            "/job  second  ",
+            "/job         questions  ",
+            "is full in",
+            "No process runs this crawl",
+        ),
+        ("second", "questions", "No process runs this crawl", "is full in"),
+    ),
 }
 IN_SECOND = [*ANSWERS][[*ANSWERS].index("What is alarming, and who was told?") :]
 """The questions about the job of `second_job`."""
@@ -281,7 +290,13 @@ OF_API: dict[str, tuple[str, ...]] = {
     "What did the seeds with each label give?": ('"label":"news"', '"successes":3'),
     "Is this host outside of its crawl windows?": ("it is outside its crawl windows",),
     "What does the scope discard of what waits?": ('"disregarded":2',),
-    "Which of my jobs are ill?": ('"slug":"', "No process runs this crawl"),
+    "Which of my jobs are ill?": (
+        '"crawl":"second"',
+        '"crawl":"questions"',
+        '"level":"warn"',
+        "No process runs this crawl",
+        "is full in",
+    ),
 }
 """Texts of the answer of the API to each question."""
 

@@ -16,7 +16,7 @@ from budgetfrontier.reports.kinds import KINDS, WITH_SINCE
 from budgetfrontier.reports.operators import NO_GROUPS, AuditRow
 from budgetfrontier.reports.settings_rows import hidden_note
 from budgetfrontier.reports.totals import by_outcome, refusals
-from budgetfrontier.reports.wrong_now import wrong_now
+from budgetfrontier.reports.wrong_now import worst, wrong_now
 from budgetfrontier.rules.verdict import Verdict, is_hung
 from budgetfrontier.storage.group_listing import GroupsListed
 from budgetfrontier.storage.label_totals import LabelTotals
@@ -55,15 +55,20 @@ class VerdictItem(msgspec.Struct):
 
 
 class JobItem(msgspec.Struct, kw_only=True):
-    """A job of the console. If it cannot be read, `error` says why, and the rest is null."""
+    """A job of the console. If it cannot be read, `error` says why, its level is bad, and the rest is null or empty.
+
+    `level` is the worst of the verdict and of `wrong`, its present problems.
+    """
 
     name: str
     """Its name in the paths of the API."""
     folder: str
+    level: Literal["good", "warn", "bad"]
     crawl: str | None = None
     verdict: VerdictItem | None = None
     totals: Summary | None = None
     last_commit: float | None = None
+    wrong: list[ProblemItem] = []
     error: str | None = None
 
 
@@ -252,11 +257,13 @@ def jobs(all_jobs: Sequence[ConsoleJob], parameters: NoParameters) -> Listing[Jo
     slugs = {job.name: job.slug for job in all_jobs}
     return Listing(
         rows=[
-            JobItem(name=slugs[row["name"]], folder=row["folder"], error=row["error"])
+            JobItem(name=slugs[row["name"]], folder=row["folder"], level=row["level"], error=row["error"])
             if row["error"]
             else JobItem(
                 name=slugs[row["name"]],
                 folder=row["folder"],
+                level=row["level"],
+                wrong=_as_problem_items([problem._asdict() for problem, _ in row["problems"]]),
                 crawl=row["crawl"],
                 verdict=_verdict(row["verdict"]),
                 totals=row["totals"],
@@ -268,10 +275,10 @@ def jobs(all_jobs: Sequence[ConsoleJob], parameters: NoParameters) -> Listing[Jo
 
 
 def _item(found: JobOverview, place: str) -> JobItem:
-    committed = found.process.last_commit
+    level: Any = worst([found.verdict.level, *(problem.level for problem in found.wrong)])
     return JobItem(
-        name=found.name, folder=place, crawl=found.crawl, verdict=found.verdict, totals=found.totals,
-        last_commit=committed,
+        name=found.name, folder=place, level=level, wrong=found.wrong, crawl=found.crawl, verdict=found.verdict,
+        totals=found.totals, last_commit=found.process.last_commit,
     )  # fmt: skip
 
 
