@@ -123,9 +123,12 @@ class RemoteFrontier:
         """Admit one URI. A message and a commit for each: `schedule_many` and `schedule_each` take many."""
         return self.transport.run(calls.schedule(uri))
 
-    def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Admit a batch, in order; several messages are under way at a time."""
-        return self.transport.run(calls.schedule_many(uris))
+    def schedule_many(self, uris: Iterable[str | CrawlUri], *, brought: bool = False) -> Tally:
+        """Admit a batch, in order; several messages are under way at a time.
+
+        URIs that are `brought` from outside of the crawl, such as seeds, do not count as found.
+        """
+        return self.transport.run(calls.schedule_many(uris, brought=brought))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch, in order; return the result for each URI."""

@@ -194,7 +194,7 @@ class SharedJob:
     async def _begin(self) -> bool:
         """Schedule the seeds; return whether there is anything to do."""
         remote, say = self._remote, self._progress.say
-        tally = await remote.frontier.schedule_many(scheduled_seeds(self._given))
+        tally = await remote.frontier.schedule_many(scheduled_seeds(self._given), brought=True)
         for line in chain(left_out(self._given.seeds), refused_seeds(tally)):
             say(line)
         summary = await remote.frontier.summary()

@@ -156,6 +156,15 @@ def test_two_crawlers_share_the_web_of_the_demo(tmp_path: Path, serving: Serving
     assert all(len(logged(tmp_path / name)) > 20 for name in "ab")
 
 
+def test_seeds_that_another_crawler_adds_later_are_brought_and_not_found(tmp_path: Path, serving: Serving) -> None:
+    pages: dict[str, Page] = {"a.test/": linking("/2"), "a.test/2": "x", "b.test/": "x"}
+    with Site(pages) as site, serving(site.settings(HOME)) as served:
+        for name, seed in (("a", HOME), ("b", "http://b.test/")):
+            assert run(site.settings(seed), tmp_path / name, served.address)[0] == 0
+        summary = summary_of(served)
+    assert summary.succeeded >= 3 and summary.scheduled - summary.found == 2
+
+
 def test_redirected_and_failing_robots_txt(tmp_path: Path, serving: Serving) -> None:
     elsewhere = redirect("http://rules.test/all")
     pages: dict[str, Page] = {f"{host}.test/robots.txt": elsewhere for host in "ab"}
