@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +36,7 @@ from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.disks import NEW_FRONTIER, filled_disks
 from budgetfrontier.storage.limits_used import read_used
 from budgetfrontier.storage.lock import lock_holder
+from budgetfrontier.storage.records import decode_future
 from budgetfrontier.storage.series import SeriesRow
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ _FAR = 10 * 365 * DAY  # when a disk is full after so long, no sentence says so
 SPAN_WORDS = {"10m": "10 minutes", "1h": "hour", "1d": "day", "7d": "7 days", "30d": "30 days"}
 SPANS = {"10m": 600.0, "1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
 """The times that can be looked at, in seconds."""
+_LATEST = 1000  # URIs for later, those that are due last, of which each is looked up
 _POINTS = {"10m": 20, "1h": 60, "1d": 96, "7d": 84, "30d": 90}  # of a curve
 
 RATES = ("figure", "count", "per_hour", "before", "yesterday", "low", "high")
@@ -391,6 +393,9 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
     quota_used = quota_use.of_heads(view)
     rests_until, hours = view.rests_until(), Hours()
     soonest = next((keys.due.unpack(key)[0] for key, _ in view.items(keys.FUTURE)), 0.0)
+    latest: dict[int, float] = {}
+    for key, value in islice(view.newest_items(keys.FUTURE), _LATEST):
+        latest.setdefault(decode_future(value).queue, keys.due.unpack(key)[0])
 
     def terms(queue: QueueRecord) -> forecasts.Terms:
         settings = settings_of(queue)
@@ -403,7 +408,8 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
         if settings.windows:
             begins = max(begins, hours.opens_at(settings.windows, at))
         rests = partial(rests_ahead, queue, settings, now=at) if queue.backoff else None
-        return delay, settings.reached, begins - at if begins > at else 0.0, quota_used(queue), rests
+        waits, due = max(begins - at, 0.0), max(latest.get(queue.id, at) - at, 0.0)
+        return delay, settings.reached, waits, quota_used(queue), rests, due
 
     return terms
 

@@ -71,6 +71,8 @@ class Held(NamedTuple):
     rest_end: float = 0.0
     """The seconds until the last of them may be leased then, of the queue with which that takes longest."""
     rest_queue: str = ""
+    is_due: bool = False
+    """Whether `tail` is the time until the last URI for later of its queue is due, which its delays do not reach."""
 
 
 class Limit(NamedTuple):
@@ -85,11 +87,12 @@ class Limit(NamedTuple):
     """The part of it that one of each figure uses; () if that is 1, and zeros alone if it is not known yet."""
 
 
-Terms = tuple[float, bool, float, bool | None, Callable[[int], float] | None]
+Terms = tuple[float, bool, float, bool | None, Callable[[int], float] | None, float]
 """The terms on which a queue hands out its URIs: the least seconds between two of its leases; whether it retires as
 soon as its total budget is reached, not only when it is exceeded; the seconds until it wakes, or until the soonest
 URI for later is due if it holds no other ones; whether a quota of its next URI is used up, None without quotas; and how
-many seconds it rests yet until so many URIs have ended, None if its host was not overloaded."""
+many seconds it rests yet until so many URIs have ended, None if its host was not overloaded; and the seconds until its
+last URI for later is due, 0.0 if that is not known."""
 
 
 class GroupTerms(NamedTuple):
@@ -147,7 +150,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self._spendable = self._unlimited = 0
-        self._tail, self._tail_queue = 0.0, ""
+        self._tail, self._tail_queue, self._is_due = 0.0, "", False
         self._under_quota = self._over_quota = self._resting = 0
         self._rest_end, self._rest_queue = 0.0, ""
         self._groups: dict[str, _Shared] = {}
@@ -172,7 +175,7 @@ class Holdings:
             yield queue
 
     def _add(self, queue: QueueRecord, terms: Terms) -> None:
-        urls, (delay, reached, wait, quota_used, rests) = queue.queued + queue.future, terms
+        urls, (delay, reached, wait, quota_used, rests, due) = queue.queued + queue.future, terms
         if must_retire(queue, reached):
             return
         if quota_used:
@@ -191,6 +194,7 @@ class Holdings:
         else:
             left, each = queue.total_budget - queue.expenditure, queue.average_cost or 1  # as with most policies
             most = ceil(left / each) if reached else floor(left / each) + 1  # the last may go beyond the budget
+            due = due if urls <= most else 0.0  # the budget may end it before
             urls, left = min(urls, most), round(most * each)
             if group is None or limit is None:
                 self._spendable += left
@@ -203,8 +207,8 @@ class Holdings:
             if limit is not None:  # it may end its queues before
                 return
         tail = wait + (urls - 1) * delay
-        if tail > self._tail:
-            self._tail, self._tail_queue = tail, queue.queue
+        if max(tail, due) > self._tail:
+            self._tail, self._tail_queue, self._is_due = max(tail, due), queue.queue, due > tail
         if rests is not None and (ahead := rests(urls)):
             self._resting += urls
             if tail + ahead > self._rest_end:
@@ -213,14 +217,14 @@ class Holdings:
     @property
     def held(self) -> Held:
         """The sums over the queues that have passed."""
-        spendable, tail, name = self._spendable, self._tail, self._tail_queue
+        spendable, tail, name, is_due = self._spendable, self._tail, self._tail_queue, self._is_due
         for group in self._groups.values():
             if (left := group.terms.left) is not None:
                 spendable += left if group.is_open else min(group.spendable, max(left, 0))
             if group.tail > tail:
-                tail, name = group.tail, f"the group {group.terms.name}"
+                tail, name, is_due = group.tail, f"the group {group.terms.name}", False
         rests = self._resting, self._rest_end, self._rest_queue
-        return Held(spendable, self._unlimited, tail, name, self._under_quota, self._over_quota, *rests)
+        return Held(spendable, self._unlimited, tail, name, self._under_quota, self._over_quota, *rests, is_due)
 
     def _group(self, terms: GroupTerms) -> _Shared:
         found = self._groups.get(terms.name)
@@ -276,7 +280,8 @@ def forecasts(
             why = f"{holds.spendable:,} may still be spent by queues that are not retired"
             yield _used_up("budgets", holds.spendable, rates.get("spent"), last, why)
         if holds.tail:
-            why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
+            at = ", whose last URI for later is not due before" if holds.is_due else " at its shortest delay"
+            why = f"{holds.tail_queue}{at}, if nothing more is found there"
             yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
         if holds.rest_end:
             why = f"{holds.rest_queue}, if nothing more is found there, and it answers 429 or 503 as often as until now"

@@ -39,10 +39,11 @@ def held(
     wait: float = 0.0,
     quota_used: bool | None = None,
     rests: Callable[[int], float] | None = None,
+    due: float = 0.0,
 ) -> Held:
     """What these queues hold, each given with its shortest delay."""
     holdings, delays = Holdings(), {queue.queue: delay for queue, delay in queues}
-    terms = reached, wait, quota_used, rests
+    terms = reached, wait, quota_used, rests, due
     passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], *terms))
     assert [*passing] == [q for q, _ in queues]
     return holdings.held
@@ -397,6 +398,18 @@ SPENDABLE = "1,000 may still be spent by queues that are not retired"
 )
 def test_the_forecast_by_budgets(last: Window, holds: Held, expected: Forecast) -> None:
     assert by_bound(last, 5, holds)["budgets"] == expected
+
+
+def test_a_crawl_does_not_end_before_its_last_uri_for_later_is_due() -> None:
+    later = queue("a.test", QueueState.EXHAUSTED, 0, 50, future=3)
+    found = held((later, 10.0), wait=60.0, due=3600.0)
+    assert (found.tail, found.is_due) == (3600.0, True)
+    assert by_bound(rates(), 5, found)["politeness"].why == (
+        "a.test, whose last URI for later is not due before, if nothing more is found there"
+    )
+    assert held((later, 10.0), wait=60.0, due=70.0) == Held(50, 0, 80.0, "a.test"), "its delays take longer"
+    poor = queue("a.test", QueueState.EXHAUSTED, 0, 2, future=3)
+    assert held((poor, 10.0), wait=60.0, due=3600.0).tail == 70.0, "its budget may end it before"
 
 
 def test_the_forecast_by_politeness() -> None:

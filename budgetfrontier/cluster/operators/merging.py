@@ -343,6 +343,7 @@ def merged_held(found: Iterable[Held]) -> Held:
             total.resting + one.resting,
             resting.rest_end,
             resting.rest_queue,
+            longest.is_due,
         )
     return total
 

@@ -192,12 +192,14 @@ def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:
 def test_a_crawl_whose_pages_all_wait_for_their_time_is_not_at_its_end(tmp_path: Path, cli: Cli) -> None:
     clock = ManualClock(time.time())
     with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
-        f.schedule_many(CrawlUri(url, not_before=clock.time() + 3600, force=True) for url in pages("A", 2))
+        for url, hours in zip(pages("A", 2), (1, 9), strict=True):
+            f.schedule(CrawlUri(url, not_before=clock.time() + hours * 3600, force=True))
     text = cli("report", tmp_path, "--kind", "forecast").out
     assert "at its end" not in text and "Nothing waits" not in text
     rows = {row["bound"]: row for row in rows_of(cli, tmp_path, "--kind", "forecast")[0]}
     assert "2 URIs are in queues without a total budget" in rows["budgets"]["why"]
-    assert rows["politeness"]["seconds"] > 3000, "none is due before"
+    assert rows["politeness"]["seconds"] > 32_000, "the last one is not due before"
+    assert rows["politeness"]["why"].startswith("a.test, whose last URI for later is not due before")
 
 
 def test_limits_are_forecast_and_the_first_bound_is_marked(job: Path, tmp_path: Path, cli: Cli) -> None:
