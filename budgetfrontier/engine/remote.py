@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,24 +54,34 @@ def steer(
     moment, keeping its leases. Raises FrontierError for a command that is refused, or that was left in the mailbox
     unanswered; StorageFull if the disk is full; and CommandInProgress if it takes longer, or waits for another one.
     """
+    [entry] = steer_all(path, [Command(op, args, who or whoami(), reason, line)], timeout=timeout)
+    return audit.check(entry)
+
+
+def steer_all(path: str | Path, commands: Sequence[Command], *, timeout: float | None = 10.0) -> list[AuditEntry]:
+    """Apply commands in order, as `steer` does, but all at once; return their audit entries.
+
+    The entry of one that is refused has an `error`; those after it are applied nevertheless. The engine applies those
+    that need no further step in one look into its mailbox, so that all of them hold it up: give some dozens at a time.
+    """
     path = Path(path)
     if not check_files(path):
         raise NotAFrontier(f"there is no frontier at {path}; name the folder of a job")
-    command = Command(op, args, who or whoami(), reason, line)
     if lock_holder(path) is None:
+        program = f"budgetfrontier {commands[0].op}"
         try:
-            with Frontier.open(path, keep_leases=True, program=f"budgetfrontier {op}", disks=None) as frontier:
-                return audit.check(frontier.internals.apply(command))
+            with Frontier.open(path, keep_leases=True, program=program, disks=None) as frontier:
+                return [frontier.internals.apply(command) for command in commands]
         except FrontierLocked:
             pass  # an engine has just started: it has a mailbox
     with Reader(path) as reader:
         refuse_a_copy(reader)
     mailbox = Mailbox(path)
     try:
-        number = mailbox.post(command)
+        numbers = mailbox.post_all(commands)
     finally:
         mailbox.close()
-    return audit.check(_wait(path, number, timeout))
+    return [_wait(path, number, timeout) for number in numbers]
 
 
 def _wait(path: Path, number: int, timeout: float | None) -> AuditEntry:

@@ -79,11 +79,13 @@ def with_end(op: str, args: dict[str, Any], effect: dict[str, Any], totals: Summ
     return shown | {"end": end} if end else shown
 
 
-def figures(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
+def figures(view: View, op: str, args: dict[str, Any], *, preceding: int = 0) -> dict[str, Any]:
     """Return the arguments by which a change of the adjustments keeps which queues it matches, and what it promises;
     or by which its undo keeps what they have come to, and what it promises.
 
-    What a dry run has promised that was shown before is in the arguments already. O(queues).
+    What a dry run has promised that was shown before is in the arguments already. `preceding` changes are
+    given with it, and come into force before; they concern other URIs, and reconsider the RETIRED queues that do not
+    match. O(queues).
     """
     if op == "undo":
         entry = view.audit_entry(int(args["id"]))
@@ -97,11 +99,12 @@ def figures(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
         return {"then": then, "promised": promised}
     change = change_of(view, op, args)
     if args.get("promised") is not None:
-        return {"survey": msgspec.structs.asdict(survey(view, change)), "promised": args["promised"]}
-    effect = preview_in_scope(view, change)
-    found = {name: effect[name] for name in Survey.__struct_fields__ if name != "revision"}
-    found["revision"] = view.counters().settings_revision
-    return {"survey": found, "promised": promise(effect)}
+        found, promised = msgspec.structs.asdict(survey(view, change)), args["promised"]
+    else:
+        effect = preview_in_scope(view, change, others=not preceding)
+        found = {name: effect[name] for name in Survey.__struct_fields__ if name != "revision"}
+        promised = promise(effect)
+    return {"survey": found | {"revision": view.counters().settings_revision + preceding}, "promised": promised}
 
 
 def change_of(view: View, op: str, args: dict[str, Any]) -> Change:

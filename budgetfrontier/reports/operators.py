@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import Between, OverTime, Series
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.retired_list import RetiredList
+    from budgetfrontier.reports.scope_check import OutOfScope
     from budgetfrontier.reports.status_tables import Statuses
     from budgetfrontier.reports.trap_list import Suspect
     from budgetfrontier.reports.work_list import Raised
@@ -332,6 +333,9 @@ class CrawlOperator(Protocol):
     def quotas(self) -> list[QuotaUse]:
         """Return the use of each limit of a quota, the fullest first, some thousands at the most."""
 
+    def out_of_scope(self) -> OutOfScope:
+        """Return which waiting URIs the scope of the settings would disregard at their turns. O(URIs)."""
+
     def labels(self) -> list[LabelTotals]:
         """Return the fetches and the seeds of each label, a few thousand labels at the most."""
 
@@ -403,6 +407,12 @@ class CrawlOperator(Protocol):
 
     def apply(self, command: OperatorCommand) -> Applied:
         """Apply a command, and wait until it is applied. Raises FrontierError if it is refused."""
+
+    def apply_all(self, commands: Sequence[OperatorCommand]) -> list[Applied]:
+        """Apply some dozens of changes of adjustments that concern different URIs, and wait until they are applied.
+
+        One that is refused has no entry, only `refused`.
+        """
 
     def check_letters(self, ids: Sequence[Any]) -> None:
         """Raise FrontierError if any of these is the id of no dead letter."""

@@ -1,9 +1,12 @@
-"""The decisions of a crawl's scope, from the stored settings and seeds: for `explain` and previews of adjustments."""
+"""The decisions of a crawl's scope, from the stored settings and seeds: for explanations, reports and previews."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
+
+import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
@@ -38,22 +41,81 @@ def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdi
         return _verdict(settings, href, uri, view, last_position(view)) if has_scope(view) else None
 
 
-def preview_in_scope(view: View, change: Change) -> dict[str, Any]:
+def preview_in_scope(view: View, change: Change, *, others: bool = True) -> dict[str, Any]:
     """Return the effect of a change of adjustments, without the URIs that the stored scope disregards.
 
     `scope_unknown` says why the scope cannot be applied: then all URIs count. See `preview`.
     """
-    settings, last, now = view.settings()[0], last_position(view), time.time()
+    scope, unknown = _scope_of(view)
+    if scope is None:
+        return preview(view, change, now=time.time(), others=others) | {"scope_unknown": unknown}
+    return preview(view, change, now=time.time(), others=others, in_scope=lambda uri: scope.objection(uri) is None)
+
+
+class ScopeReason(msgspec.Struct):
+    """Waiting URIs that the scope would disregard for the same reason: their number, and the first of them."""
+
+    why: str
+    urls: int
+    example: str
+
+
+class OutOfScope(msgspec.Struct):
+    """The waiting URIs, queued or for later, that the stored scope would disregard, by reason; `of` are all that wait.
+
+    `unknown` says why the scope cannot be applied; "" if it can.
+    """
+
+    of: int = 0
+    reasons: list[ScopeReason] = []
+    unknown: str = ""
+
+    @property
+    def urls(self) -> int:
+        """The number of waiting URIs that are out of the scope."""
+        return sum(one.urls for one in self.reasons)
+
+
+def out_of_scope(view: View) -> OutOfScope:
+    """Return which waiting URIs the stored scope would disregard at their turns. O(URIs), about 6 us each."""
+    scope, unknown = _scope_of(view)
+    if scope is None:
+        return OutOfScope(unknown=unknown)
+    of, found = 0, dict[str, ScopeReason]()
+    for uri in view.waiting():
+        of += 1
+        if (why := scope.objection(uri)) is not None:
+            found.setdefault(why, ScopeReason(why, 0, uri.url)).urls += 1
+    return OutOfScope(of, _most_first(found))
+
+
+def merged(parts: Iterable[OutOfScope]) -> OutOfScope:
+    """Return the URIs of several partitions together."""
+    of, unknown, found = 0, "", dict[str, ScopeReason]()
+    for part in parts:
+        of, unknown = of + part.of, unknown or part.unknown
+        for one in part.reasons:
+            found.setdefault(one.why, ScopeReason(one.why, 0, one.example)).urls += one.urls
+    return OutOfScope(of, _most_first(found), unknown)
+
+
+def _most_first(found: dict[str, ScopeReason]) -> list[ScopeReason]:
+    return sorted(found.values(), key=lambda one: -one.urls)
+
+
+def _scope_of(view: View) -> tuple[Scope | None, str]:
+    """Return the stored scope with its seeds; None, and why, if it cannot be applied."""
+    settings, last = view.settings()[0], last_position(view)
     if not has_scope(view):
-        return preview(view, change, now=now) | {"scope_unknown": "none is stored"}
+        return None, "none is stored"
     try:
         scope = Scope(settings.scope)
     except SettingsError as error:
-        return preview(view, change, now=now) | {"scope_unknown": error.problems[0]}
+        return None, error.problems[0]
     if unreadable := _add_seeds(scope, settings, "")[1]:
-        return preview(view, change, now=now) | {"scope_unknown": f"without the seeds of {', '.join(unreadable)}"}
+        return None, f"without the seeds of {', '.join(unreadable)}"
     scope.add_listed(SeedHosts(lambda: view, lambda: last))
-    return preview(view, change, now=now, in_scope=lambda uri: scope.objection(uri) is None)
+    return scope, ""
 
 
 def _verdict(settings: Settings, href: str, uri: CrawlUri | None, view: View, last: int) -> ScopeVerdict:

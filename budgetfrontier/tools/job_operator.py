@@ -27,6 +27,7 @@ from budgetfrontier.rules.verdict import are_leases_held
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.reader import Reader
+from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.view import PendingUri
 
 if TYPE_CHECKING:
@@ -265,19 +266,34 @@ class JobOperator(FrontierReads):
         The queues that an adjustment matches, and what it promises, are found before, as of the last commit: no engine
         waits for that.
         """
-        from budgetfrontier.engine.remote import steer
+        from budgetfrontier.engine import audit
+
+        [entry] = self._given([command])
+        audit.check(entry)
+        return Applied(entry, [entry.effect])
+
+    def apply_all(self, commands: Sequence[OperatorCommand]) -> list[Applied]:
+        """Apply commands all at once, so that none waits for the commit of the one before."""
+        return [
+            Applied(None, [], refused=entry.error) if entry.error else Applied(entry, [entry.effect])
+            for entry in self._given(commands)
+        ]
+
+    def _given(self, commands: Sequence[OperatorCommand]) -> list[AuditEntry]:
+        """Give commands to the frontier; return their audit entries."""
+        from budgetfrontier.engine.commands.mailbox import Command
+        from budgetfrontier.engine.remote import steer_all
         from budgetfrontier.reports import dry_runs
 
-        args = command.args
-        if command.op in (*dry_runs.OF_ADJUSTMENTS, "undo"):
-            with self._counted() as view:
-                args = args | dry_runs.figures(view, command.op, args)
+        found: list[Command] = []
+        for command in commands:
+            args = command.args
+            if command.op in (*dry_runs.OF_ADJUSTMENTS, "undo"):
+                with self._counted() as view:
+                    args = args | dry_runs.figures(view, command.op, args, preceding=len(found))
+            found.append(Command(command.op, args, command.who, command.reason, command.line))
         self.close()  # a process cannot read and write one LMDB environment at once
-        entry = steer(
-            self.path, command.op, args, who=command.who, reason=command.reason, timeout=self._timeout,
-            line=command.line,
-        )  # fmt: skip
-        return Applied(entry, [entry.effect])
+        return steer_all(self.path, found, timeout=self._timeout)
 
     def check_letters(self, ids: Sequence[Any]) -> None:
         """Raise FrontierError if any of these is the id of no dead letter."""

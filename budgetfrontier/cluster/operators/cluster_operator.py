@@ -23,7 +23,7 @@ from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRec
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
-from budgetfrontier.reports import dry_runs, over_time, trap_list
+from budgetfrontier.reports import dry_runs, over_time, scope_check, trap_list
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome
 from budgetfrontier.reports.crawl_comparison import FetchedQueue, FetchedQueues, KnownQueues
 from budgetfrontier.reports.crawl_log import CrawlLogLine
@@ -42,6 +42,7 @@ from budgetfrontier.reports.operators import (
 )
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.reports.retired_list import RetiredList
+from budgetfrontier.reports.scope_check import OutOfScope
 from budgetfrontier.reports.simulation_results import NO_SIMULATION
 from budgetfrontier.reports.status_tables import Statuses
 from budgetfrontier.reports.status_tables import merged as merged_statuses
@@ -292,6 +293,10 @@ class ClusterOperator:
         found = self.owners.ask("quotas", list[QuotaUse])
         return quota_use.sorted_uses(use for uses in found.values() for use in uses)
 
+    def out_of_scope(self) -> OutOfScope:
+        """Return which waiting URIs the scope would disregard at their turns, in all partitions."""
+        return scope_check.merged(self.owners.ask("out_of_scope", OutOfScope).values())
+
     def labels(self) -> list[LabelTotals]:
         """Return the fetches and the seeds of each label, summed over all partitions."""
         return label_totals.summed(self.owners.ask("labels", list[LabelTotals]).values())
@@ -376,6 +381,16 @@ class ClusterOperator:
         asked = set(range(self.owners.partitions) if plan.to is None else plan.to)
         name = self.owners.give(command._replace(args=plan.args), plan.more, to=plan.to)
         return self.outcome(name, asked)
+
+    def apply_all(self, commands: Sequence[OperatorCommand]) -> list[Applied]:
+        """Apply changes of adjustments, one after the other; one that is refused has no entry, only `refused`."""
+        done: list[Applied] = []
+        for command in commands:
+            try:
+                done.append(self.apply(command))
+            except FrontierError as error:
+                done.append(Applied(None, [], refused=str(error)))
+        return done
 
     def outcome(self, name: bytes, asked: Collection[int], *, within: float | None = None) -> Applied:
         """Return what came of a command that was given to some partitions.

@@ -7,7 +7,7 @@ of the last one applied is part of the frontier's own commit.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
@@ -129,12 +129,17 @@ class Mailbox:
 
     def post(self, command: Command) -> int:
         """Post a command; return its number, which its audit entry will have. Raises FrontierError if too large."""
-        value = encode(checked(command))
+        return self.post_all([command])[0]
+
+    def post_all(self, commands: Iterable[Command]) -> range:
+        """Post commands, which the engine finds in one look; return their numbers. Raises FrontierError as `post`."""
+        values = [encode(checked(command)) for command in commands]
         with self._begin() as txn:
-            number = _next(txn)
-            txn.put(_NEXT, str(number + 1).encode())
-            txn.put(_KEY.pack(b"\xff", number), value)
-        return number
+            numbers = range(first := _next(txn), first + len(values))
+            txn.put(_NEXT, str(numbers.stop).encode())
+            for number, value in zip(numbers, values, strict=True):
+                txn.put(_KEY.pack(b"\xff", number), value)
+        return numbers
 
     @contextmanager
     def _begin(self) -> Iterator[keys.Txn]:

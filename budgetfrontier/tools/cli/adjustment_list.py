@@ -5,22 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.settings import sheets
 from budgetfrontier.settings.loader import ListedAdjustment, load_adjustments
+from budgetfrontier.settings.matching import Match, disjoint, parse_match
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.tools.cli import adjustments, common, output
 from budgetfrontier.tools.cli.exits import ERROR, OK
+from budgetfrontier.tools.cli.on_crawl import command_of, noting_continued
 from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import Applied, CrawlOperator
 
     Give = Callable[..., tuple[Applied, int]]
+
+TOGETHER = 25
+"""The most adjustments that a crawl applies in one commit: some tens of milliseconds, in which it does nothing else."""
 
 
 def apply(args: argparse.Namespace, operator: CrawlOperator, give: Give) -> int:
@@ -41,25 +46,63 @@ def apply(args: argparse.Namespace, operator: CrawlOperator, give: Give) -> int:
         return _preview(args, operator, found)
     done: list[dict[str, Any]] = []
     code = OK
-    try:
-        for one in found:
-            details = {"match": one.match, "set": one.set}
-            applied, code_of_one = give(args, operator, "adjust", details, reason=one.reason)
-            code = max(code, code_of_one)
+    for batch in _batches(found):
+        refused: list[tuple[ListedAdjustment, str]] = []
+        for one, applied in zip(batch, _given(args, operator, batch, len(done)), strict=True):
+            if applied.entry is None and applied.refused:
+                refused.append((one, applied.refused))
+                continue
+            if told := applied.left or applied.refused:
+                note(told)
+                code = ERROR
             if applied.entry is not None:
-                done.append({"id": applied.entry.id} | details | applied.entry.effect)
+                done.append({"id": applied.entry.id, "match": one.match, "set": one.set} | applied.entry.effect)
                 _tell(args, done[-1])
-    except FrontierError:
-        for effect in reversed(done):
-            give(args, operator, "undo", {"id": effect["id"], "force": False})
-            note(f"adjustment {effect['id']} is undone")
-        note(f"{one.at}: this adjustment was refused, so none of the file is in force")
-        raise
+        if refused:
+            for effect in reversed(done):
+                give(args, operator, "undo", {"id": effect["id"], "force": False})
+                note(f"adjustment {effect['id']} is undone")
+            one, why = refused[0]
+            note(f"{one.at}: this adjustment was refused, so none of the file is in force")
+            raise FrontierError(why)
     if args.format == "json":
         _print_json(args, operator, done)
     else:
         say(f"{counted(len(done), 'adjustment')} applied")
     return code
+
+
+def _batches(found: Sequence[ListedAdjustment]) -> Iterator[list[ListedAdjustment]]:
+    """Yield adjustments in order, those together that concern different URIs: none changes what another one finds."""
+    batch: list[tuple[ListedAdjustment, Match]] = []
+    for one in found:
+        match = parse_match(one.match)
+        alone = len(batch) == TOGETHER or not all(_independent(other, (one, match)) for other in batch)
+        if batch and alone:
+            yield [each for each, _ in batch]
+            batch = []
+        batch.append((one, match))
+    yield [each for each, _ in batch]
+
+
+def _independent(*both: tuple[ListedAdjustment, Match]) -> bool:
+    about_sheets = any(sheets.is_about_sheets(Override(one.match, one.set)) for one, _ in both)
+    return not about_sheets and disjoint(*(match for _, match in both))
+
+
+def _given(
+    args: argparse.Namespace, operator: CrawlOperator, batch: Sequence[ListedAdjustment], before: int
+) -> list[Applied]:
+    """Give some adjustments to the crawl, after some that are in force `before`; return the results."""
+    commands = [command_of(args, "adjust", {"match": one.match, "set": one.set}, one.reason) for one in batch]
+    try:
+        with noting_continued(operator) as own, common.noting_interruption(args):
+            done = operator.apply_all(commands)
+            own += [one.entry.id for one in done if one.entry is not None]
+    except FrontierError:
+        note(f"{batch[0].at}: {before:,} before this are in force: give the file again once this is dealt with")
+        raise
+    return done
 
 
 def _check(operator: CrawlOperator, found: Sequence[ListedAdjustment]) -> None:

@@ -6,14 +6,22 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli.common import ClusterUrl, Command, job_operator
 from budgetfrontier.tools.cli.sentences import note
 
 if TYPE_CHECKING:
-    from budgetfrontier.reports.operators import AuditRow, CrawlOperator
+    from budgetfrontier.reports.operators import AuditRow, CrawlOperator, OperatorCommand
+
+
+def command_of(args: argparse.Namespace, op: str, details: dict[str, Any], reason: str = "") -> OperatorCommand:
+    """Return a command, with the name, the `reason` (by default that of args) and the command line for the audit."""
+    from budgetfrontier.engine.remote import whoami
+    from budgetfrontier.reports.operators import OperatorCommand
+
+    return OperatorCommand(op, details, args.who or whoami(), reason or args.reason, getattr(args, "line", ""))
 
 
 @contextmanager

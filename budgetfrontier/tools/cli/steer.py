@@ -16,7 +16,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import common, effects, for_good, name_arguments, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
-from budgetfrontier.tools.cli.on_crawl import noting_continued, on_crawl
+from budgetfrontier.tools.cli.on_crawl import command_of, noting_continued, on_crawl
 from budgetfrontier.tools.cli.parser import Parser
 from budgetfrontier.tools.cli.sentences import asks, note, say, tell_end
 
@@ -209,13 +209,9 @@ def give(
 
     Without a `reason`, it is given for that in `args`.
     """
-    from budgetfrontier.engine.remote import whoami
-    from budgetfrontier.reports.operators import OperatorCommand
-
-    command = OperatorCommand(op, details, args.who or whoami(), reason or args.reason, getattr(args, "line", ""))
     args.steered = op not in CRAWL_COMMANDS  # `_steer_crawl` tells what they do in a crawl that was terminated
     with noting_continued(operator) as own, common.noting_interruption(args):
-        applied = operator.apply(command)
+        applied = operator.apply(command_of(args, op, details, reason))
         own += [] if applied.entry is None else [applied.entry.id]
     for sentence in filter(None, (applied.left, applied.refused)):
         note(sentence)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from budgetfrontier import Frontier, Reader, Settings
+from budgetfrontier.reports.operators import Applied, OperatorCommand
+from budgetfrontier.tools.job_operator import JobOperator
 from tests.tools.cli.conftest import Cli
 
 GOOD = """\
@@ -60,6 +63,65 @@ def test_all_are_applied_in_order(job: Path, listed: Path, cli: Cli) -> None:
     with Reader(job / "frontier") as reader:
         assert [entry.reason for entry in reader.audit()] == ["a trap", "by file", "by file"]
         assert {queue.queue: queue.total_budget for queue in reader.queues()} == {"one.test": 50, "two.test": 5}
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The matches of the adjustments that were given at once, in order."""
+    given: list[list[str]] = []
+    plain = JobOperator.apply_all
+
+    def apply_all(operator: JobOperator, commands: Sequence[OperatorCommand]) -> list[Applied]:
+        given.append([one.args["match"] for one in commands])
+        return plain(operator, commands)
+
+    monkeypatch.setattr(JobOperator, "apply_all", apply_all)
+    return given
+
+
+def test_those_on_different_uris_are_given_at_once(
+    running: Path, listed: Path, cli: Cli, together: list[list[str]]
+) -> None:
+    listed.write_text("".join(f"- {{match: 'domain:h{n}.test', set: {{precedence: 4}}}}\n" for n in range(60)))
+    answer = cli("adjust", running, "--file", listed)
+    assert answer.code == 0 and "60 adjustments applied" in answer.out
+    assert [len(some) for some in together] == [25, 25, 10]
+    assert [match for match, _ in adjusted(running)] == [f"domain:h{n}.test" for n in range(60)]
+
+
+def test_one_that_may_change_what_another_finds_is_given_after_it(
+    job: Path, listed: Path, cli: Cli, together: list[list[str]]
+) -> None:
+    matches = ("domain:a.test", "domain:b.test", "host:www.a.test", "queue:c.test", "regex:x")
+    added = "".join(f"- {{match: '{match}', set: {{precedence: 4}}}}\n" for match in matches)
+    listed.write_text(GOOD + added)
+    assert cli("adjust", job, "--file", listed).code == 0
+    assert together == [
+        ["domain:one.test"],
+        ["sheet:small"],
+        ["queue:two.test"],
+        ["domain:a.test", "domain:b.test"],
+        ["host:www.a.test"],
+        ["queue:c.test"],
+        ["regex:x"],
+    ]
+
+
+def test_what_is_given_at_once_has_the_figures_of_each(tmp_path: Path, listed: Path, cli: Cli) -> None:
+    job = tmp_path / "large"
+    with Frontier.open(job / "frontier", Settings()) as frontier:
+        frontier.schedule_many(f"http://h{n}.test/{page}" for n in range(1001) for page in range(2))
+        frontier.finish(frontier.lease(1)[0], retire_queue=True)  # any change of settings brings its queue back
+    listed.write_text(
+        "".join(f"- {{match: 'domain:h{n}.test', set: {{precedence: {n}}}}}\n" for n in range(7, 10)),
+    )
+    assert cli("adjust", job, "--file", listed).code == 0
+    with Reader(job / "frontier") as reader:
+        effects = [entry.effect for entry in reader.audit()]
+    assert [effect["groups"] for effect in effects] == [
+        [{"before": {"precedence": 3}, "after": {"precedence": n}, "queues": 1}] for n in range(7, 10)
+    ]
+    assert [effect["promised"]["revived_count"] for effect in effects] == [1, 0, 0]
 
 
 def test_a_gzip_on_a_running_crawl(running: Path, tmp_path: Path, cli: Cli) -> None:
