@@ -19,6 +19,7 @@ from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.crawl_comparison import FetchedQueues, StoredQueues
 from budgetfrontier.reports.operators import AdjustmentRow, AuditRow, LetterId, Listed, Selection, Where
 from budgetfrontier.reports.retired_list import RetiredList, retired_list, retired_queues
+from budgetfrontier.reports.scope_check import OutOfScope, out_of_scope
 from budgetfrontier.reports.status_tables import Statuses, statuses
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.rules.forecasts import Held
@@ -244,6 +245,11 @@ class FrontierReads:
         """Return the use of each limit of a quota, the fullest first."""
         with self.reader.view() as view:
             return quota_use.fullest(view)
+
+    def out_of_scope(self) -> OutOfScope:
+        """Return which waiting URIs the stored scope would disregard at their turns. O(URIs)."""
+        with self.reader.view() as view:
+            return out_of_scope(view)
 
     def labels(self) -> list[LabelTotals]:
         """Return the fetches and the seeds of each label, a few thousand labels at the most."""

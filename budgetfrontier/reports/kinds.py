@@ -17,6 +17,7 @@ CONTENTS = {
     "rates": "the rate of each figure in the last hour, beside the hour before and yesterday",
     "busiest": "the queues that spent and fetched most in the last hours, by the clock",
     "forecast": "when each bound would end the crawl",
+    "scope": "the waiting URIs that the scope would disregard, by reason",
     "settings": "the settings and their defaults, without secrets",
 }
 """The contents of each kind of report: the frontier report, Heritrix's others, those over time, and the settings."""

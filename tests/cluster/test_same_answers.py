@@ -65,6 +65,7 @@ SAME = {
     "rates": {"figure"},
     "busiest": {"queue", "spent", "spent_most", "fetched", "fetched_most"},
     "forecast": {"bound"},
+    "scope": {"why", "urls", "share"},
     "settings": {"setting", "value", "default"},
 }
 """The columns of reports that do not depend on when something happened."""

@@ -311,7 +311,7 @@ LOOKS: Final[dict[str, Callable[..., Any]]] = {
         FrontierReads.unlisted, FrontierReads.quotas, FrontierReads.statuses, FrontierReads.traps,
         FrontierReads.unknown_keys, FrontierReads.unknown_letters,
         report, queues, best, queue, explain, audit, adjustments, applied, figures, outcomes, dry_run, leases,
-        dead_letters, undo, undo_refusals, is_known, seeds, fetched, retired, labels,
+        dead_letters, undo, undo_refusals, is_known, seeds, fetched, retired, labels, FrontierReads.out_of_scope,
     )
 }  # fmt: skip
 """The looks by name: those whose answers are small anyway, and others."""

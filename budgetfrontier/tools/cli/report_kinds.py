@@ -26,6 +26,7 @@ _HOUR = 3600.0
 AWAY = "seeds of partitions that do not answer are not listed"
 _TEXT_ROWS = 20
 _LABELS_DROP = ("novel_bytes", "novel", "waiting")
+SCOPE = ("why", "urls", "share", "example")
 SETTINGS = ("setting", "value", "default")
 QUOTAS = ("share", "used", "limit", "amount", "kind", "name")
 _GROUPS_DROP = ("in_degree", "quota_share", "bytes", "queues", "max_in_flight", "wake_in")
@@ -352,6 +353,21 @@ def _forecast(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP, told=told)
 
 
+def _scope(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
+    """Return the waiting URIs that the stored scope would disregard, by reason."""
+    from budgetfrontier.reports.format import counted, percent
+
+    found = operator.out_of_scope()
+    share: Callable[[float], object] = percent if args.format == "text" else float
+    rows = ((one.why, one.urls, share(one.urls / found.of), one.example) for one in found.reasons)
+    if found.unknown:
+        return Rows(SCOPE, rows, unknown=f"the scope is not known here: {found.unknown}")
+    verb = "is" if found.urls == 1 else "are"
+    waiting = counted(found.of, "URI that waits", "URIs that wait")
+    told = f"{found.urls:,} of {waiting} {verb} out of the scope: disregarded at their turns, and not charged."
+    return Rows(SCOPE, rows, told=told)
+
+
 def _settings(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     """Return the settings without the adjustments, those first that differ from their defaults."""
     from budgetfrontier.reports.format import as_written
@@ -383,5 +399,6 @@ _MAKERS: dict[str, Callable[[argparse.Namespace, CrawlOperator], Rows]] = {
     "rates": _rates,
     "busiest": _busiest,
     "forecast": _forecast,
+    "scope": _scope,
     "settings": _settings,
 }

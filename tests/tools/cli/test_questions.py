@@ -218,10 +218,12 @@ ANSWERS = {
         ("it is outside its crawl windows",), ("crawl windows",), "night.test"
     ),
     "What does the scope discard of what waits?": Answer(
-        ("2 URIs are out of the scope: disregarded",),
-        ("2 URIs of those they hold: disregarded",),
-        "far.test",
-        "?op=adjust&match=queue:far.test&total=10&reason=more",
+        (
+            "2 of 3 URIs that wait are out of the scope: disregarded at their turns",
+            "not accepted     2  67%    http://far.test/0",
+        ),
+        ("2 of 3 URIs that wait are out of the scope", "http://far.test/0"),
+        query="/scope.txt",
     ),
     "Which of my jobs are ill?": Answer(
         (
@@ -289,7 +291,7 @@ OF_API: dict[str, tuple[str, ...]] = {
     "How much of each quota is used?": ('"used":3,"limit":500',),
     "What did the seeds with each label give?": ('"label":"news"', '"successes":3'),
     "Is this host outside of its crawl windows?": ("it is outside its crawl windows",),
-    "What does the scope discard of what waits?": ('"disregarded":2',),
+    "What does the scope discard of what waits?": ('"why":"not accepted","urls":2', '"example":"http://far.test/0"'),
     "Which of my jobs are ill?": (
         '"crawl":"second"',
         '"crawl":"questions"',

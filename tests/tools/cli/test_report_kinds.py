@@ -82,6 +82,31 @@ def test_what_was_fetched_with_each_label(tmp_path: Path, cli: Cli) -> None:
     assert "No seed has a label" in cli("report", unlabelled, "--kind", "labels").out
 
 
+def test_what_the_scope_would_disregard_by_reason(tmp_path: Path, cli: Cli) -> None:
+    chosen: dict[str, Any] = {
+        "seeds": ["http://a.test/"],
+        "scope": {"reject": ["regex:[.]zip$"]},
+        "frontier": {"queue_total_budget": 0, "retire_when": "reached"},
+    }
+    job, without = tmp_path / "job", tmp_path / "without"
+    with Frontier.open(job / "frontier", Settings.from_dict(chosen)) as f:
+        links = [*(f"http://b.test/{n}" for n in range(3)), "http://a.test/a.zip", "http://a.test/b"]
+        f.schedule_many(CrawlUri(url, via="http://a.test/", hops="L") for url in links)
+        f.schedule(CrawlUri("http://b.test/4", via="http://a.test/", hops="L", not_before=2e9))
+        assert f.lease(1) == [], "the queues are RETIRED, which changes nothing"
+    rows, unknown = rows_of(cli, job, "scope")
+    assert [tuple(row.values()) for row in rows] == [
+        ("not accepted", 4, pytest.approx(4 / 6), "http://b.test/0"),
+        ("reject regex:[.]zip$", 1, pytest.approx(1 / 6), "http://a.test/a.zip"),
+    ]
+    assert unknown == ""
+    text = cli("report", job, "--kind", "scope").out
+    assert text.startswith("5 of 6 URIs that wait are out of the scope: disregarded at their turns, and not charged.")
+    with Frontier.open(without / "frontier") as f:
+        f.schedule("http://a.test/")
+    assert rows_of(cli, without, "scope") == ([], "the scope is not known here: none is stored")
+
+
 def test_the_use_of_quotas(tmp_path: Path, cli: Cli) -> None:
     settings = Settings.from_dict({"frontier": {"quotas": {"host": {"urls": 2, "bytes": 1000}}}})
     with Frontier.open(tmp_path / "frontier", settings) as f:
