@@ -570,7 +570,11 @@ class Frontier:
         URIs scheduled for later and the expiry of leases count. While paused: the commit interval, because an operator
         may resume the crawl. O(1) if a lease cannot expire before something else is due, else O(leases out).
         """
-        return self._guard.read(lambda: self._kernel.next_ready_in(self._guard.now()))
+        return self._guard.read(self._next_ready_in)
+
+    def _next_ready_in(self) -> float | None:
+        now = self._guard.asked = self._guard.now()  # who sleeps until then asks for URIs, too
+        return self._kernel.next_ready_in(now)
 
     # -- durability
 

@@ -100,6 +100,8 @@ class Guard:
         self.read_clock = clock.time
         self.latest = parts.now
         """The time that `now` returned last."""
+        self.asked = 0.0
+        """When URIs were asked for last that were not there; a commit stores it, and it needs none."""
         self.skew = 0.0
         """How far the clock was set back, less how far it was set forward."""
         self.horizon = parts.now
@@ -395,6 +397,7 @@ class Guard:
         tables = self.tables
         self.hooks.before_commit()
         tables.counters.time = now = self.now()
+        tables.counters.last_asked = max(tables.counters.last_asked, self.asked)
         if tables.series.is_due(now):
             tables.series.record(now)
         else:
@@ -414,6 +417,8 @@ class Guard:
         """Commit if a lease has found nothing, or has more to do after moving many queues."""
         if not leased:
             self.settle()
+            if wanted:
+                self.asked = self.latest
         if not self.commits.in_batch and self.commits.is_due_after_lease(
             leased, wanted, cut_short=self.kernel.turns.cut_short
         ):

@@ -55,6 +55,12 @@ class Internals:
     def __repr__(self) -> str:
         return f"<Internals of {self._guard!r}>"
 
+    # -- for servers
+
+    def ready_in(self) -> float | None:
+        """Return what `Frontier.next_ready_in` does, for one that serves crawlers: by this alone nobody has asked."""
+        return self._guard.read(lambda: self._kernel.next_ready_in(self._guard.now()))
+
     # -- for crawlers
 
     def settings_for(self, lease: Lease) -> QueueSettings:

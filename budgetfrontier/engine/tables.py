@@ -229,7 +229,7 @@ class Tables:
         self.rotation.write_snoozed()
         self.rotation.ring.settle()
         if self.leases.calls:
-            self.counters.last_lease = self.leases.calls[-1][1]
+            self.counters.last_asked = max(self.counters.last_asked, self.leases.calls[-1][1])
         self.leases.flush()
         self._count()
         self.env.txn.put(b"counters", encode(self.counters), db=self.env.db[keys.META])

@@ -58,16 +58,14 @@ class Standing(msgspec.Struct, kw_only=True):
     steered_by: str = ""
     """Who gave the last `pause` or `terminate`; "" if nobody did."""
     steered_at: float | None = None
-    idle_since: float | None = None
-    """Since when no URI has ended while none was out, to within a minute; None if one is out, or it is not known."""
+    asked: float = 0.0
+    """When somebody asked for URIs last, as far as it is known, or else the process began; 0.0 if neither is known."""
     first_lease: float | None = None
     """When the oldest lease was handed out; None if none is out, or it is not known."""
     first_url: str = ""
     """The URL of the oldest lease."""
     next_wake: float | None = None
     """The earliest wake time of a SNOOZED queue: one that never waited, and whose snooze was undone, has 0."""
-    commanded: float = 0.0
-    """When the newest command was given, which may have ended waits, or a pause; 0.0 if there was none."""
     for_robots: int = 0
     """The part of the first SNOOZED queues that wait for their robots.txt."""
     parked: int = 0
@@ -507,8 +505,8 @@ def _at_work(s: Standing) -> Verdict:
     if out and oldest <= LONG_OUT:
         return _running(s)
     if snoozed:
-        if not out and (overdue := _overdue(s, s.next_wake)):
-            return _not_asked(s, f"The next of the snoozed queues ({snoozed:,}) is due", overdue)
+        if not out and _is_overdue(s, s.next_wake):
+            return _not_asked(s, f"The next of the snoozed queues ({snoozed:,}) is due")
         robots = _part(s.for_robots, "for its robots.txt", "for their robots.txt")
         first = f", the first for: {s.failure}" if s.failure else ""
         robots += _part(s.for_retry, f"because an attempt failed{first}")
@@ -527,8 +525,8 @@ def _at_work(s: Standing) -> Verdict:
     if inactive:
         return Verdict("over_budget", "warn", _over_budget_sentence(s), _command(s, "queues", "--state", "INACTIVE"))
     if s.totals.future:
-        if overdue := _overdue(s, s.next_due):
-            return _not_asked(s, f"The first of the URIs scheduled for later ({s.totals.future:,}) is due", overdue)
+        if _is_overdue(s, s.next_due):
+            return _not_asked(s, f"The first of the URIs scheduled for later ({s.totals.future:,}) is due")
         first = "" if s.next_due is None else f", the first {_in(s, s.next_due)}"
         text = f"All that is left is scheduled for later: {counted(s.totals.future, 'URI')}{first}."
         return Verdict("later", "warn", text)
@@ -567,37 +565,28 @@ def rest_sentence(s: Standing) -> str:
 
 def _asked(s: Standing, count: int, state: str) -> Verdict:
     """Return the verdict on a crawl that hands out URIs if it is asked."""
-    idle = unasked(s)
-    if s.totals.in_process or idle <= max(SILENT, 3 * s.commit_interval):
+    if s.totals.in_process or not _is_overdue(s, s.now):
         return _running(s)
-    return _not_asked(s, f"{counted(count, 'queue is', 'queues are')} {state}", idle)
+    return _not_asked(s, f"{counted(count, 'queue is', 'queues are')} {state}")
 
 
 def unasked(standing: Standing) -> float:
-    """Return for how many seconds nobody has asked a crawl for URIs that it would have handed out; 0.0 if unknown.
-
-    Each answer would have been committed, and have ended or be out.
-    """
-    since = [when for when in (standing.process.last_commit, standing.idle_since) if when is not None]
-    return max(standing.now - min(since), 0.0) if since else 0.0
+    """Return for how many seconds nobody has asked a crawl for URIs; 0.0 if that is not known."""
+    return max(standing.now - standing.asked, 0.0) if standing.asked else 0.0
 
 
-def _overdue(s: Standing, when: float | None) -> float:
-    """Return for how many seconds something could have been handed out by now; 0.0 if that is not for long.
-
-    Before the newest command, or the beginning of the process, nobody may have been there to ask.
-    """
-    late = 0.0 if when is None else s.now - max(when, s.commanded, s.process.began or 0.0)
-    return late if late > max(SILENT, 3 * s.commit_interval) else 0.0
+def _is_overdue(s: Standing, when: float | None) -> bool:
+    """Return whether something may be handed out from a time on that is over, and nobody has asked for long."""
+    return when is not None and when <= s.now and unasked(s) > max(SILENT, 3 * s.commit_interval)
 
 
-def _not_asked(s: Standing, what: str, idle: float) -> Verdict:
-    """Return the verdict on a crawl that has something to hand out, and that nobody has asked for so many seconds."""
+def _not_asked(s: Standing, what: str) -> Verdict:
+    """Return the verdict on a crawl that has something to hand out, and that nobody asks."""
     asked = f"{who(s.process)} has asked for no URI"
     of_crawl = s.process.pid is None and s.process.program
     if of_crawl or s.process.program == WORKER:  # the workers of a crawl in partitions, whom crawlers ask
         asked = f"no crawler has asked {who(s.process)} for a URI"
-    return Verdict("not_asked", "warn", f"{what}, but {asked} for {say_duration(idle)}.")
+    return Verdict("not_asked", "warn", f"{what}, but {asked} for {say_duration(unasked(s))}.")
 
 
 def _running(s: Standing) -> Verdict:

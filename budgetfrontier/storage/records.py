@@ -169,8 +169,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """The rows with the directive HIGHEST in the table `dead`."""
     found: Number = 0
     """The part of `scheduled` that crawling has found; the others were brought, such as seeds and imports."""
-    last_lease: float = 0
-    """When a URI was leased last; 0 if none was."""
+    last_asked: float = 0
+    """When URIs were asked for last, as of the commit, whether there were any; 0 if never."""
 
     @property
     def rolls_out(self) -> bool:

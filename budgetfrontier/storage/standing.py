@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -23,7 +22,7 @@ from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.records import decode_lease
-from budgetfrontier.storage.series import SeriesRow, row_of, until_commit
+from budgetfrontier.storage.series import row_of, until_commit
 from budgetfrontier.storage.start_command import start_command
 from budgetfrontier.storage.turn_order import in_turn
 from budgetfrontier.storage.uri_values import expand, short_url
@@ -32,8 +31,6 @@ from budgetfrontier.storage.view import View
 LOOKED_AT = 100
 """The most queues of a state, and leases, that are looked at."""
 _RATE_OVER = 60.0  # seconds over which the rate is taken, as on the cards of the console
-_IDLE_OVER = 3600.0  # seconds for which it is looked whether anything has ended
-_ENDED = ("succeeded", "failed", "retried", "given_up", "disregarded", "deferred", "expired")
 _ROBOTS = "/robots.txt"
 
 
@@ -85,8 +82,8 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
     settings, _ = view.settings()
     found.rests_until, found.max_bandwidth = view.rests_until(), settings.frontier.max_bandwidth
-    found.commanded = next((entry.when for entry in view.newest_commands()), 0.0)
-    _look_at_totals(found, view)
+    found.asked = max(view.counters().last_asked, found.process.began or 0.0)
+    _look_at_rate(found, view)
     if counts.get(QueueState.READY, 0):
         return
     if counts.get(QueueState.SNOOZED, 0):
@@ -95,6 +92,15 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     _look_at_inactive(found, view)
     due = next(view.items(keys.FUTURE), None)
     found.next_due = None if due is None else keys.due.unpack(due[0])[0]
+    if found.over_budget or not counts.get(QueueState.INACTIVE, 0):
+        _look_at_ended_wait(found)
+
+
+def _look_at_ended_wait(found: Standing) -> None:
+    """Take the end of the first wait for a request if it came after the last commit: who asked before got nothing."""
+    first = min((when for when in (found.next_wake, found.next_due) if when is not None), default=0.0)
+    if (found.process.last_commit or 0.0) < first <= found.now:
+        found.asked = max(found.asked, first)
 
 
 def _first_hold(view: View) -> str:
@@ -110,39 +116,19 @@ def _look_at_inactive(found: Standing, view: View) -> None:
         found.over_budget = bool(ids) and all(map(BudgetsInForce(view).over_budget, map(view.queue_by_id, ids)))
 
 
-def _look_at_totals(found: Standing, view: View) -> None:
-    """Find the URIs fetched a second in the minute before the last commit, unless that is old, and the idle time.
+def _look_at_rate(found: Standing, view: View) -> None:
+    """Find the URIs fetched a second in the minute before the last commit, unless that is old.
 
     Rows are stored once a minute: the changes between two of them are spread evenly over that time.
     """
     until = found.process.last_commit
-    if not found.process.alive or until is None:
+    if not found.process.alive or until is None or found.now - until > max(SILENT, 3 * found.commit_interval):
         return
-    began = found.process.began or 0.0
-    rows = until_commit(view, max(until - _IDLE_OVER, began), until, row_of(found.totals, until))
-    if not (found.max_bandwidth or found.closed_until):  # then it may have rested for these
-        found.idle_since = _idle_since(rows, max(began, found.commanded, view.counters().last_lease))
-    if found.now - until > max(SILENT, 3 * found.commit_interval):
-        return
-    since = max(until - _RATE_OVER, began)
+    since = max(until - _RATE_OVER, found.process.began or 0.0)
+    rows = until_commit(view, since, until, row_of(found.totals, until))
     last = window(rows, since, until, figures={"fetched": FIGURES["fetched"]})
     if last.seconds >= _RATE_OVER / 6:
         found.rate = last.rates["fetched"].per_hour / 3600
-
-
-def _idle_since(rows: Sequence[SeriesRow], earliest: float) -> float | None:
-    """Return the time of the first of the last rows since which nothing has ended, with queues to lease from in each.
-
-    No command may have come since, nor another run have begun, nor a URI have been leased and given back: `earliest`
-    is when.
-    """
-    since, ended = None, None
-    for row in reversed(rows):
-        ends = sum(getattr(row, name) for name in _ENDED)
-        if row.in_process or not (row.ready or row.inactive) or (ended is not None and ends != ended):
-            break
-        since, ended = max(row.time, earliest), ends
-    return since
 
 
 def _look_at_leases(found: Standing, view: View) -> None:

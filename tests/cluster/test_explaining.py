@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
+from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.tools.cli import clusters, main
 from tests.cluster.workers import running
 from tests.support import PATIENCE, until
@@ -66,6 +68,32 @@ def test_a_url_with_a_queue_of_its_own_is_explained_by_the_partition_that_has_it
         assert "It was never scheduled: " in explained("none")
 
 
+def test_a_worker_tells_when_crawlers_asked_it_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
+    with running(tmp_path, Settings.from_dict({"crawl": "test"}), [range(PARTITIONS)], PARTITIONS) as cluster:
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+        with ClusterFrontier("test", cluster.directory) as frontier:
+            operator = ClusterOperator(CrawlOwners(frontier, job=URL, patience=PATIENCE))
+
+            def asked() -> float:
+                return operator.head().standing.asked
+
+            frontier.schedule(f"https://{HOST}/")
+            until(lambda: operator.head().totals.queued == 1)
+            until(lambda: asked() == max(asked() for _ in range(3)))
+            began = asked()
+            frontier.next_ready_in()
+            assert asked() > began
+            [lease] = frontier.lease(1, wait=60.0)
+            frontier.give_back([lease])
+            before = asked()
+            operator.apply(OperatorCommand("snooze", {"match": "*", "until": time.time() + 3600}, "me", ""))
+            until(lambda: operator.head().totals.queues.get("SNOOZED") == 1)
+            assert asked() == pytest.approx(before, abs=0.5)  # which is told as an age: clocks are read twice
+            assert frontier.lease(1) == []
+            assert asked() > before
+
+
 def test_whether_crawlers_ask_is_said_of_the_whole_crawl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition whose leases were given back knows no end after its claim, while others were used since."""
     monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
@@ -76,7 +104,7 @@ def test_whether_crawlers_ask_is_said_of_the_whole_crawl(tmp_path: Path, monkeyp
             operator = ClusterOperator(CrawlOwners(frontier, job=URL, patience=PATIENCE))
             until(lambda: operator.head().totals.queued == 1)
             found = operator.head()
-            found.standing.idle_since = found.standing.now - 163.0
+            found.standing.asked = found.standing.now - 163.0
             monkeypatch.setattr(operator, "head", lambda: found)
             explained = operator.explain(HOST)
     assert found.verdict.text == "1 queue is inactive, but no crawler has asked 1 worker for a URI for 2m43s."

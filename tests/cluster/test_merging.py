@@ -94,7 +94,10 @@ def test_the_verdict_is_on_the_whole_crawl() -> None:
     assert verdict(over, inactive) == "The crawl is running."
     snoozed = [part(counters={"queued": 1}, queues={"SNOOZED": 1}, next_wake=NOW + wait) for wait in (30.0, 5.0)]
     assert verdict(*snoozed) == "All active queues are snoozed (2): the next one wakes in 5s."
-    snoozed = [part(counters={"queued": 1}, queues={"SNOOZED": 1}, next_wake=NOW + wait) for wait in (30.0, -165.0)]
+    snoozed = [
+        part(counters={"queued": 1}, queues={"SNOOZED": 1}, next_wake=NOW + wait, asked=NOW - asked)
+        for wait, asked in ((30.0, 165.0), (-1.0, 999.0))
+    ]
     due = "The next of the snoozed queues (2) is due, but no crawler has asked "
     assert verdict(*snoozed).startswith(due) and verdict(*snoozed).endswith(" for a URI for 2m45s.")
     paused = [
@@ -113,23 +116,19 @@ def test_each_part_of_a_standing_is_merged() -> None:
         "first_url": "https://a.test/", "next_wake": 6.0, "for_robots": 1, "parked": 2, "group": "g", "for_retry": 3,
         "failure": "timeout", "next_due": 7.0, "held": 4, "held_future": 5, "hold": "g is over its budget",
         "retired_by_name": 6, "free": 8, "closed_until": 0.0, "closed": 7, "rate": 1.5,
-        "commanded": 9.0,
+        "asked": NOW - 9.0,
     }  # fmt: skip
     merged = merged_report([part(), part(**told)], CrawlFacts("j", 2)).standing
     assert {name: getattr(merged, name) for name in told} == told
-    others = {"idle_since", "now", "totals", "process", "job", "over_budget", "limit", "unanswered"}
+    others = {"now", "totals", "process", "job", "over_budget", "limit", "unanswered"}
     not_of_partitions = {"start", "rests_until", "max_bandwidth"}
     assert {*told, *others, *not_of_partitions} == {*Standing.__struct_fields__}
 
 
-def test_crawlers_ask_for_uris_if_they_ask_one_of_the_partitions_that_have_some() -> None:
-    def idle_since(*parts: Any) -> float | None:
-        return merged_report([*parts], CrawlFacts("j", 2)).standing.idle_since
-
-    waits: dict[str, Any] = {"counters": {"queued": 1}}
-    assert idle_since(part(**waits, idle_since=NOW - 9), part(**waits, idle_since=NOW - 5), part()) == NOW - 5
-    assert idle_since(part(**waits, idle_since=NOW - 9), part(**waits)) is None
-    assert idle_since(part()) is None
+def test_a_worker_knows_best_when_it_was_asked_last() -> None:
+    parts = [part(asked=NOW - 9), part(asked=NOW - 5), part()]
+    assert merged_report(parts, CrawlFacts("j", 2)).standing.asked == NOW - 5
+    assert merged_report(parts, CrawlFacts("j", 2, asked=NOW - 70)).standing.asked == NOW - 70
 
 
 def test_effects_are_added() -> None:

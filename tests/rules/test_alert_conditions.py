@@ -105,11 +105,10 @@ def test_a_process_that_does_nothing() -> None:
     assert held(settings, observed(process=replace(RUNNING, last_call=NOW - 300))) == ["no_commit"]
     command = replace(RUNNING, last_call=NOW - 300, program="budgetfrontier import")
     assert held(settings, observed(process=command)) == []
-    idle = replace(RUNNING, last_commit=NOW - 300)
-    assert held(settings, observed(process=idle, queues={"READY": 1})) == ["no_commit"]
-    assert held(settings, observed(process=idle)) == []  # nothing is ready: it has nothing to ask for
+    snoozed = replace(observed(queues={"SNOOZED": 1}).standing, asked=NOW - 300, next_wake=NOW + 1)
+    assert held(settings, Observed(snoozed, verdict(snoozed), {})) == []  # nothing is ready: it has nothing to ask for
     for since, conditions in (NOW - 299, []), (NOW - 300, ["no_commit"]):  # it schedules, and never leases
-        unasked = replace(observed(queues={"INACTIVE": 1}).standing, idle_since=since)
+        unasked = replace(observed(queues={"INACTIVE": 1}).standing, asked=since)
         assert held(settings, Observed(unasked, verdict(unasked), {})) == conditions
     eager = replace(QUIET, no_commit=5.0)
     assert held(eager, observed(process=replace(RUNNING, last_call=NOW - 29))) == []  # shown every ten seconds only

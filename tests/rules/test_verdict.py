@@ -208,14 +208,15 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "not_asked": (
         standing(
             queues=queues(ready=3),
-            process=Process(alive=True, pid=7, program="spider", last_call=NOW, last_commit=NOW - HOUR),
+            process=Process(alive=True, pid=7, program="spider", last_call=NOW, last_commit=NOW),
+            more={"asked": NOW - HOUR},
         ),
         "warn",
         "3 queues are ready, but spider (process 7) has asked for no URI for 1h.",
         None,
     ),
     "not_asked (it only schedules)": (
-        standing(queues=queues(inactive=3), more={"idle_since": NOW - 150, "rate": 0.0}),
+        standing(queues=queues(inactive=3), more={"asked": NOW - 150, "rate": 0.0}),
         "warn",
         "3 queues are inactive, but spider (process 7) has asked for no URI for 2m30s.",
         None,
@@ -660,26 +661,27 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "not_asked (one queue)": (
         standing(
             queues=queues(ready=1),
-            process=Process(alive=True, pid=7, program="spider", last_call=NOW, last_commit=NOW - 61),
+            process=Process(alive=True, pid=7, program="spider", last_call=NOW, last_commit=NOW),
+            more={"asked": NOW - 61},
         ),
         "warn",
         "1 queue is ready, but spider (process 7) has asked for no URI for 1m1s.",
         None,
     ),
     "not_asked (snoozed queues)": (
-        standing(queues=queues(snoozed=40), more={"next_wake": NOW - 61}),
+        standing(queues=queues(snoozed=40), more={"next_wake": NOW - 9, "asked": NOW - 61}),
         "warn",
         "The next of the snoozed queues (40) is due, but spider (process 7) has asked for no URI for 1m1s.",
         None,
     ),
-    "not_asked (since a command ended their snooze)": (
-        standing(queues=queues(snoozed=40), more={"next_wake": 0.0, "commanded": NOW - 61}),
+    "not_asked (a command has just ended their snooze)": (
+        standing(queues=queues(snoozed=40), more={"next_wake": 0.0, "asked": NOW - 61}),
         "warn",
         "The next of the snoozed queues (40) is due, but spider (process 7) has asked for no URI for 1m1s.",
         None,
     ),
     "not_asked (later)": (
-        standing(queues=queues(exhausted=3), future=12, more={"next_due": NOW - HOUR}),
+        standing(queues=queues(exhausted=3), future=12, more={"next_due": NOW, "asked": NOW - HOUR}),
         "warn",
         "The first of the URIs scheduled for later (12) is due, but spider (process 7) has asked for no URI for 1h.",
         None,
@@ -807,11 +809,12 @@ def test_a_process_whose_last_call_is_not_known_does_not_hang() -> None:
 @pytest.mark.parametrize(("interval", "idle", "slug"), [
     (0.5, 60, "running"), (0.5, 61, "not_asked"), (100, 299, "running"), (100, 300, "running"), (100, 301, "not_asked"),
 ])  # fmt: skip
-def test_nothing_was_asked_for_if_nothing_was_committed_for_a_minute_or_three_commit_intervals(
+def test_nothing_was_asked_for_if_there_was_no_request_for_a_minute_or_three_commit_intervals(
     interval: float, idle: float, slug: str
 ) -> None:
-    process = Process(alive=True, pid=7, program="x", last_call=NOW, last_commit=NOW - idle)
-    given = standing(queues=queues(ready=1), process=process, more={"commit_interval": interval})
+    process = Process(alive=True, pid=7, program="x", last_call=NOW, last_commit=NOW)
+    more = {"commit_interval": interval, "asked": NOW - idle}
+    given = standing(queues=queues(ready=1), process=process, more=more)
     assert verdict(given).slug == slug
 
 
@@ -872,6 +875,7 @@ def test_less_than_a_second_is_said_as_people_say_it() -> None:
 def test_inactive_queues_within_their_budget_are_handed_out_on_request() -> None:
     given = standing(queues=queues(inactive=3, snoozed=1), more={"next_wake": NOW + HOUR})
     assert verdict(given).slug == "running"
+    given.asked = NOW - HOUR
     given.process = Process(alive=True, pid=7, program="x", last_call=NOW, last_commit=NOW - HOUR)
     assert verdict(given).text == "3 queues are inactive, but x (process 7) has asked for no URI for 1h."
     given.process = Process(alive=True, pid=None, program="2 workers", last_commit=NOW - HOUR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,85 +67,96 @@ def test_the_rate_is_that_of_the_last_minute_of_this_run(tmp_path: Path) -> None
         assert standing(f, tmp_path, clock.time()).rate is None
 
 
-def test_since_when_nobody_has_asked_is_found_where_something_could_have_been_handed_out(tmp_path: Path) -> None:
+def test_a_request_is_known_by_its_time_whatever_came_of_it(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with on_disk(tmp_path, clock) as f:
-        for minute in range(5):  # it schedules, and never leases
-            f.schedule_many(pages("ABC", minute + 1))
-            found = standing(f, tmp_path, clock.time())
-            assert found.idle_since == (START + 60 if minute else START)  # of the first minute one row is stored
+
+        def asked() -> float:
             clock.advance(60)
-        f.finish(f.lease(1)[0])
-        assert standing(f, tmp_path, clock.time()).idle_since == clock.time()
-        clock.advance(60)
+            f.schedule_many(pages("ABC", int(clock.time() - START) // 60))  # who schedules does not ask
+            f.commit()
+            return START + 60 - standing(f, tmp_path, clock.time()).asked
+
+        assert asked() == 60  # it has never asked: its process began then
+        assert asked() == 60
+        when = clock.time()
         (lease,) = f.lease(1)
-        assert standing(f, tmp_path, clock.time()).idle_since is None
-        clock.advance(60)
+        assert START + 60 - asked() == when
         f.finish(lease)
+        assert START + 60 - asked() == when
         f.pause()
+        when = clock.time()
+        assert f.lease(1) == []
         clock.advance(600)
         f.resume()
-        assert standing(f, tmp_path, clock.time()).idle_since == clock.time()  # it has had no time to ask
-        clock.advance(600)
-        while leases := f.lease(10):
-            f.finish_many(leases)
-            clock.advance(60)
-        assert standing(f, tmp_path, clock.time()).idle_since is None
-        clock.advance(600)
-        f.schedule("https://d.test/")
-        assert standing(f, tmp_path, clock.time()).idle_since == clock.time()
-
-
-def test_who_leases_and_gives_back_has_asked(tmp_path: Path) -> None:
-    clock = ManualClock(START)
-    with on_disk(tmp_path, clock, polite=False) as f:
-        f.schedule_many(pages("ABC", 5))
-        for _ in range(3):
-            clock.advance(60)
-            f.commit()
+        assert START + 60 - asked() == when
+        when = clock.time()
+        f.next_ready_in()
+        assert START + 60 - asked() == when
+        when = clock.time()
         f.give_back(f.lease(2))
-        asked = clock.time()
-        for _ in range(3):
-            assert standing(f, tmp_path, clock.time()).idle_since == asked
-            clock.advance(50)
-            f.schedule(f"https://a.test/{clock.time()}")
-            f.commit()
+        assert START + 60 - asked() == when
+
+
+@pytest.mark.parametrize("command", ["snooze", "undo", "import", "resume", "unretire", "adjust"])
+def test_no_command_counts_as_a_request(tmp_path: Path, command: str) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, polite=False, hold_queues=False, commit_interval=1.0) as f:
+        f.schedule_many(pages("AB", 2))
+        f.finish(f.lease(1)[0])
+        if command == "undo":
+            f.snooze("a.test", until=START + 3600)
+            f.snooze("b.test", until=START + 3600)
+        elif command == "resume":
+            f.pause()
+        elif command == "unretire":
+            f.retire("a.test")
+            f.retire("b.test")
+        clock.advance(300)
+        given: dict[str, Callable[[], object]] = {
+            "snooze": lambda: f.snooze("a.test", until=clock.time() + 1),
+            "undo": lambda: [f.undo(entry.id) for entry in f.audit()],
+            "import": lambda: f.schedule("https://c.test/"),
+            "resume": f.resume,
+            "unretire": lambda: [f.unretire(f"{host}.test") for host in "ab"],
+            "adjust": lambda: f.adjust(match="*", queue_total_budget=99),
+        }
+        given[command]()
+        told = verdict(standing(f, tmp_path, clock.time())).text
+        clock.advance(2)
+        later = verdict(standing(f, tmp_path, clock.time())).text
+    assert told.endswith("has asked for no URI for 5m."), told
+    assert later.endswith("has asked for no URI for 5m2s."), later
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_queues_whose_snooze_was_undone_are_due_since_then(tmp_path: Path, many: bool) -> None:
+def test_queues_whose_snooze_was_undone_are_due_at_once(tmp_path: Path, many: bool) -> None:
     clock = ManualClock(START)
     with on_disk(tmp_path, clock, hold_queues=False, commit_interval=1.0) as f:
         f.schedule_many(pages("AB", 2))
-        clock.advance(300)
+        f.next_ready_in()
         if many:
             f.internals.apply(Command("snooze", {"match": "*", "until": START + 3600}, "me", ""))
         else:
             f.snooze("a.test", until=START + 3600)
             f.snooze("b.test", until=START + 3600)
         clock.advance(300)
+        assert "is due" not in verdict(standing(f, tmp_path, clock.time())).text
         for entry in f.audit():
             f.undo(entry.id)
-        clock.advance(30)
-        assert "is due" not in verdict(standing(f, tmp_path, clock.time())).text
-        clock.advance(60)
         told = verdict(standing(f, tmp_path, clock.time())).text
-    assert told.endswith("has asked for no URI for 1m30s."), told
+    assert told.startswith("The next of the snoozed queues (2) is due") and told.endswith(" for 5m."), told
 
 
-def test_waits_that_ended_in_a_pause_are_due_since_it_ended(tmp_path: Path) -> None:
+def test_of_requests_since_the_last_commit_nothing_is_said_before_a_wait_is_over(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with on_disk(tmp_path, clock, hold_queues=False, commit_interval=1.0) as f:
         f.schedule_many(pages("A", 2))
-        f.snooze("a.test", until=START + 100)
-        f.pause()
-        clock.advance(3600)
-        f.resume()
-        clock.advance(2)
-        assert "is due" not in verdict(standing(f, tmp_path, clock.time())).text
-        clock.advance(88)
-        told = verdict(standing(f, tmp_path, clock.time())).text
-    assert told.endswith("has asked for no URI for 1m30s."), told
+        f.snooze("a.test", until=START + 1000)
+        f.commit()
+        assert verdict(standing(f, tmp_path, START + 1060)).slug == "snoozed"
+        told = verdict(standing(f, tmp_path, START + 1061)).text
+    assert told.endswith("has asked for no URI for 1m1s."), told
 
 
 def test_who_paused_is_the_one_who_gave_the_last_pause(tmp_path: Path) -> None:

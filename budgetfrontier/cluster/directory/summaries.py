@@ -107,7 +107,7 @@ class SummaryPublisher:
 
         Looks are at the last commit, which may be older than a standing: that of the turn before is committed by now.
         """
-        found = [replace(one, time=0.0) for one in self._standings()]
+        found = [replace(one, time=0.0, asked=0.0) for one in self._standings()]
         self._published = {one.partition: self._published.get(one.partition) or _Published() for one in found}
         new = [self._summary(one) for one in found if self._published[one.partition].is_news(one)]
         if new:

@@ -111,16 +111,20 @@ class ClusterOperator:
         return self._head(standings), partition_rows(self.owners, standings)
 
     def _head(self, standings: Mapping[int, PartitionProgress]) -> Report:
-        return self._merged([*self.owners.looked("head", Report, attrgetter("report")).values()], standings)
+        return self._merged(self.owners.looked("head", Report, attrgetter("report")), standings)
 
-    def _merged(self, reports: Sequence[Report], standings: Mapping[int, PartitionProgress]) -> Report:
+    def _merged(self, reports: Mapping[int, Report], standings: Mapping[int, PartitionProgress]) -> Report:
         if not reports:
             raise ConnectionLost(self.unanswered())
         found, lost = standings.values(), self.owners.lost
         workers, unanswered = len({one.owner for one in found if one.partition not in lost}), self._unanswered(lost)
         state, limit = (None, None) if unanswered else (crawl_state(found), limit_reached(found))
         now = self.owners.now() if self.owners.ages else 0.0  # reports in summaries are as of then
-        return merging.merged_report(reports, CrawlFacts(self.job, workers, state, limit, unanswered, now))
+        told = {number: one.asked for number, one in standings.items()}
+        asked = max(told.get(number) or one.standing.asked for number, one in reports.items())
+        return merging.merged_report(
+            [*reports.values()], CrawlFacts(self.job, workers, state, limit, unanswered, now, asked)
+        )
 
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated in any partition: then it is in all, once they have read that."""
@@ -140,7 +144,8 @@ class ClusterOperator:
         found = self.owners.looked("report", Reported, _reported, limit=limit)
         for one in found.values():
             overview.add(one.gathered)
-        return CrawlOverview(self._merged([one.report for one in found.values()], self.owners.standings()), overview)
+        reports = {number: one.report for number, one in found.items()}
+        return CrawlOverview(self._merged(reports, self.owners.standings()), overview)
 
     def stopped(self) -> str:
         """Return "": the verdict says whether workers run."""

@@ -65,6 +65,8 @@ class CrawlFacts(NamedTuple):
     """The sentence on partitions without a report."""
     now: float = 0.0
     """The time as of which ages are said, if reports are older."""
+    asked: float = 0.0
+    """When a crawler asked a worker for URIs last; 0.0 if that is not known better than from the reports."""
 
 
 def merged_report(reports: Sequence[Report], facts: CrawlFacts) -> Report:
@@ -109,13 +111,12 @@ def _merged_standing(standings: Sequence[Standing], totals: Summary, facts: Craw
     return Standing(
         now=max(facts.now, *of_each("now")),
         commit_interval=max(of_each("commit_interval")),
-        commanded=max(of_each("commanded")),
+        asked=facts.asked or max(of_each("asked")),
         totals=totals,
         process=_process([one.process for one in standings], facts.workers),
         job=facts.job,
         steered_by=steered.steered_by,
         steered_at=steered.steered_at,
-        idle_since=_last_idle(standings),
         first_lease=oldest.first_lease,
         first_url=oldest.first_url,
         closed_until=min(of_each("closed_until"), default=0.0),
@@ -125,13 +126,6 @@ def _merged_standing(standings: Sequence[Standing], totals: Summary, facts: Craw
         unanswered=facts.unanswered,
         **values,
     )
-
-
-def _last_idle(standings: Sequence[Standing]) -> float | None:
-    """Return since when none of the partitions that have URIs was asked for one; None if it is not known."""
-    asked = [one.idle_since for one in standings if one.totals.queued]
-    known = [when for when in asked if when is not None]
-    return max(known) if known and len(known) == len(asked) else None
 
 
 def _told(found: Sequence[Any]) -> Any:

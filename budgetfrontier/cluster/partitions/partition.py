@@ -201,7 +201,7 @@ class Partition:
         """Return the seconds until something may be leased; None: never, as things stand."""
         if self.spending.is_limited and self.spending.is_waiting:
             return EXPIRY if self.frontier.summary().in_process else None
-        return self.frontier.next_ready_in()
+        return self.frontier.internals.ready_in()
 
     # -- calls
 

@@ -39,13 +39,18 @@ class PartitionProgress(msgspec.Struct):
     """The time of its broker as of the report (epoch seconds)."""
     log: str = ""
     """The identity of its log, if the bus has any."""
+    asked: float = 0.0
+    """When a crawler asked its worker for URIs last, by the same clock; 0.0 if none did, and in summaries."""
 
 
 to_standings: Callable[[Any], list[PartitionProgress]] = converter(list[PartitionProgress])
 
 
-def standing_of(worker: str, partition: Partition) -> PartitionProgress:
-    """Return the standing of a partition that is open in this thread of a worker."""
+def standing_of(worker: str, partition: Partition, *, unasked: float | None = None) -> PartitionProgress:
+    """Return the standing of a partition that is open in this thread of a worker.
+
+    `unasked` are the seconds since a crawler asked the worker for URIs, if any did.
+    """
     limited, money = partition.spending.state.slice.limited, partition.spending.state.treasury
     return PartitionProgress(
         partition.number,
@@ -59,6 +64,7 @@ def standing_of(worker: str, partition: Partition) -> PartitionProgress:
         None if money is None or money.uncounted else _named(limited, quota_grants.left(money)),
         partition.now(),
         partition.place.log,
+        0.0 if unasked is None else partition.now() - unasked,
     )
 
 

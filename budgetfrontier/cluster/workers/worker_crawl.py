@@ -53,6 +53,8 @@ class WorkerCrawl:
         self._worker = worker
         self.inspector = Inspector()
         self._turn = count()
+        self._asked: float | None = None
+        """When a client asked for URIs last, or for the time until there are some (`time.monotonic`)."""
         uris = partial(self._split, route=self._partition_of_uri, field="uris")
         leases = partial(self._split, route=partition_of_lease)
         self._methods: dict[str, Callable[[DecodedCall], Coroutine[Any, Any, Any]]] = {
@@ -143,8 +145,12 @@ class WorkerCrawl:
         return leases, ready_in
 
     def _ready(self) -> tuple[list[int], float | None]:
-        """Return the partitions of which something may be leased, and the seconds until that holds for another one."""
+        """Return the partitions of which something may be leased, and the seconds until that holds for another one.
+
+        A client has asked for them.
+        """
         now, times = monotonic(), self._worker.ready_at.copy()
+        self._asked = now
         ready = [number for number, at in times.items() if at is not None and at <= now]
         later = [at for at in times.values() if at is not None and at > now]
         return ready, None if not later else max(0.0, min(later) - now)
@@ -224,7 +230,9 @@ class WorkerCrawl:
         return CallbackStep(lambda done: self._worker.look(number, look, done))
 
     def _standing(self, number: int) -> CallbackStep[PartitionProgress]:
-        return CallbackStep(lambda done: self._worker.look(number, partial(standing_of, self._worker.name), done))
+        unasked = None if self._asked is None else monotonic() - self._asked
+        look = partial(standing_of, self._worker.name, unasked=unasked)
+        return CallbackStep(lambda done: self._worker.look(number, look, done))
 
     def _partition_of_uri(self, uri: protocol.Uri) -> int:
         return self._worker.router.partition(uri)
