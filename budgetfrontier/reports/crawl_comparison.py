@@ -269,8 +269,8 @@ def _told(totals: Mapping[str, ToldRate], ran: float) -> str:
 
 
 def too_short(ran: float) -> str:
-    """Return that a crawl ran for too few seconds for rates, as a clause; "" if it did not, or nothing is known."""
-    return f"it ran for {say_duration(ran)}, too short for a rate an hour" if ran and not lasts(ran) else ""
+    """Return that too few seconds of a crawl are known for rates, as a clause; "" if they are enough, or none are."""
+    return f"its totals tell of {say_duration(ran)}, too short for a rate an hour" if ran and not lasts(ran) else ""
 
 
 _SAME_HOUR = (

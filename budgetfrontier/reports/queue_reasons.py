@@ -162,7 +162,7 @@ class QueueReasons:
             "snoozed",
             f"{subject} {wait}.",
             verdict=Outlook.LATER,
-            when=queue.wake_time,
+            when=queue.wake_time if left > 0 else None,
             command=command,
         )
 

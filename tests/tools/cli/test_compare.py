@@ -90,7 +90,7 @@ def test_a_rate_of_some_seconds_is_not_told(jobs: tuple[Path, Path], tmp_path: P
         clock.advance(8)
     told = cli("compare", jobs[0], tmp_path / "short").out.splitlines()
     assert told[0].endswith(" fetched an hour")
-    assert "; it ran for 8s, too short for a rate an hour" in told[1] and "an hour," not in told[1]
+    assert "; its totals tell of 8s, too short for a rate an hour" in told[1] and "an hour," not in told[1]
 
 
 def test_a_run_before_the_clock_was_set_back_is_known(tmp_path: Path, cli: Cli) -> None:

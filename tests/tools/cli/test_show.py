@@ -721,6 +721,7 @@ def test_a_queue_that_is_due_is_not_said_to_be_snoozed_for_no_time(tmp_path: Pat
         )
         f.finish(f.lease(1)[0], fetch_seconds=1.0)
         assert f.lease(1) == []
+    assert json.loads(cli("explain", tmp_path, "a.test", "--format", "json").out)["when"] is None
     said = cli("explain", tmp_path, "a.test").out
     assert "Queue a.test is SNOOZED and due: it joins the READY queues at the next lease." in said
     assert "comes to queue b.test with the next lease: it is due" in cli("explain", tmp_path, "http://b.test/").out
