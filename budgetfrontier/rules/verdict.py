@@ -169,6 +169,12 @@ def is_hung(standing: Standing) -> bool:
     return s.now - s.process.last_call > max(SILENT, 3 * s.commit_interval)
 
 
+def is_recent(standing: Standing, now: float) -> bool:
+    """Return whether the last commit of a crawl tells of the time until now: a process at work commits as it goes."""
+    last = standing.process.last_commit
+    return last is not None and now - last <= max(SILENT, 3 * standing.commit_interval)
+
+
 def standstill(standing: Standing) -> str:
     """Return why nothing of a crawl that has URIs left ends at present, in words; "" if it goes on, or is over."""
     s = standing
@@ -203,6 +209,8 @@ def process_line(standing: Standing) -> str:
             hangs = f"not used by it for {_age(s, s.process.last_call)}, "
         return f"{who(s.process)}, {hangs}{commit}"
     stop = s.process.last_stop
+    if s.unanswered:
+        return f"none answers; {commit}"
     if opens := opener(s.process):
         return f"none; {opens}; {commit}"
     return f"none; {commit}" if stop is None else f"none; {_stop(s, stop)}; {commit}"

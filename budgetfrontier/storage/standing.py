@@ -12,7 +12,7 @@ from budgetfrontier.rules import crawl_windows
 from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.rates import FIGURES, window
-from budgetfrontier.rules.verdict import SILENT, Standing
+from budgetfrontier.rules.verdict import Standing, is_recent
 from budgetfrontier.settings import sheets
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
@@ -122,7 +122,7 @@ def _look_at_rate(found: Standing, view: View) -> None:
     Rows are stored once a minute: the changes between two of them are spread evenly over that time.
     """
     until = found.process.last_commit
-    if not found.process.alive or until is None or found.now - until > max(SILENT, 3 * found.commit_interval):
+    if not found.process.alive or until is None or not is_recent(found, found.now):
         return
     since = max(until - _RATE_OVER, found.process.began or 0.0)
     rows = until_commit(view, since, until, row_of(found.totals, until))

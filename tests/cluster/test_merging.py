@@ -227,11 +227,11 @@ def test_aggregates_of_parts_are_those_of_the_whole() -> None:
 
 
 def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
-    def run(began: float, ended: float | None, reason: str = "") -> Run:
+    def run(began: float, ended: float | None, reason: str = "", leased: int | None = None) -> Run:
         return Run(
             kernel="native",
             number=1, program="w", pid=1, host="h", began=began, ended=ended, end=RunEnd.EXIT if ended else None,
-            reason=reason, leased=None,
+            reason=reason, leased=leased,
         )  # fmt: skip
 
     merged = merged_runs([[run(0, 10), run(50, 60)], [run(5, 20), run(21, 30)], [run(55, None)]])
@@ -239,6 +239,10 @@ def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
     assert merged[-1].end is None
     merged = merged_runs([[run(0, 10, SHARED_ANEW), run(17, 40)], [run(0, 9, SHARED_ANEW), run(18, 30)], [run(50, 60)]])
     assert [(one.began, one.ended, one.reason) for one in merged] == [(0, 40, ""), (50, 60, "")]
+    first = run(0, 10, SHARED_ANEW, 0)
+    assert merged_runs([[first], [run(5, 20, leased=3), run(30, 40, leased=2)]])[0].leased == 3
+    assert merged_runs([[first], [run(5, None)]])[0].leased is None, "as long as the run goes on"
+    assert merged_runs([[first], [run(5, 20)]])[0].leased is None, "a worker was killed"
 
 
 def test_undos_are_added_and_states_are_told_once() -> None:

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.reports.operators import OperatorCommand
 from budgetfrontier.rules.forecasts import BYTES, Limit
 from budgetfrontier.rules.rates import FIGURES, Rate, Window
+from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.disks import FolderDisk
 from budgetfrontier.storage.report import Report
@@ -191,6 +193,37 @@ def test_the_totals_alone_are_told_without_a_look_at_the_ends_of_the_logs(
     assert len(found.current()[1]) == PARTITIONS and asked == [PARTITIONS]
 
 
+def test_an_idle_worker_that_answers_late_is_not_gone_as_long_as_it_publishes_anything(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table
+) -> None:
+    lose(cluster, 1)
+    for number, one in table.summaries().items():
+        one.standing.owner = "idle#7"
+        one.at -= crawl_owners.GONE + 60 if number else 3
+    found = operator(frontier, table)
+    head, rows = found.current()
+    assert head.state is CrawlState.RUNNING and not found.missing and rows[1].age is not None
+    assert "worker" in process_line(head.standing) and found.owners.told_late() != ""
+
+
+def test_the_partitions_that_do_not_answer_are_all_of_them_once_any_is_lost(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table
+) -> None:
+    lose(cluster, 0)
+    lose(cluster, 1)
+    table.summaries()[1].at -= crawl_owners.GONE + 60
+    for one in table.records:
+        one.report.standing.rate = 2.5
+        assert one.report.standing.process.last_commit is not None
+        one.report.standing.process.last_commit -= 60
+    found = operator(frontier, table)
+    head = found.head()
+    assert set(found.missing) == {0, 1} and head.state is CrawlState.UNKNOWN
+    assert "partitions 0-1 of 2 do not answer" in head.verdict.text
+    assert process_line(head.standing).startswith("none answers; last commit ")
+    assert head.standing.rate is None, "of a minute that is long over"
+
+
 def test_a_partition_that_has_published_nothing_for_long_counts_as_missing(
     cluster: Cluster, frontier: ClusterFrontier, table: Table
 ) -> None:
@@ -300,6 +333,7 @@ def test_a_partition_in_which_nothing_happens_publishes_nothing(
     frontier: ClusterFrontier, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summaries, "SHARE", 1e-9)  # aggregates are not gathered again
+    monkeypatch.setattr(summaries, "BEAT", inf)
     publisher = with_owners(frontier, table)
     settle(publisher, table)
     before = len(table.records)
@@ -317,6 +351,26 @@ def test_a_partition_in_which_nothing_happens_publishes_nothing(
     last = table.summaries()[new[-1].standing.partition]
     queued = last.report.totals.queued
     assert sum(queue.queued for queue in last.gathered.longest) == queued, "gathered once more when nothing happens"
+
+
+def test_a_worker_in_which_nothing_happens_publishes_one_of_its_summaries_from_time_to_time(
+    frontier: ClusterFrontier, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summaries, "SHARE", 1e-9)
+    monkeypatch.setattr(summaries, "BEAT", inf)
+    publisher = with_owners(frontier, table)
+    settle(publisher, table)
+    before = len(table.records)
+    for _ in range(PARTITIONS):
+        publisher._beat_at = 0.0
+        publisher.turn()
+    again = table.records[before:]
+    assert sorted(one.standing.partition for one in again) == [*range(PARTITIONS)]
+    known = {one.standing.partition: one for one in table.records[:before]}
+    for one in again:
+        was = known[one.standing.partition]
+        assert one == replace(was, at=one.at, gathered_before=one.gathered_before, disk=one.disk)
+        assert one.gathered_before > was.gathered_before
 
 
 def settle(publisher: SummaryPublisher, table: Table) -> None:

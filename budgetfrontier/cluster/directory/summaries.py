@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -23,6 +24,8 @@ from budgetfrontier.storage.report import Report
 
 EVERY: Final = 5.0
 """Seconds between two summaries of a partition in which something happens."""
+BEAT: Final = 2 * EVERY
+"""Seconds without a summary after which a worker in which nothing happens publishes one again: it lives."""
 SHARE: Final = 0.05
 """The part of the time in which aggregates are gathered: those of a large partition are older."""
 LISTED: Final = 20
@@ -88,6 +91,9 @@ class SummaryPublisher:
     ) -> None:
         self._table, self._standings, self._look, self._folder = table, standings, look, folder
         self._published: dict[int, _Published] = {}
+        self._turn = count()
+        self._beat_at = 0.0
+        """When a summary is published in any case (`time.monotonic`)."""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._main, name="summaries", daemon=True)
         self._thread.start()
@@ -105,12 +111,16 @@ class SummaryPublisher:
     def turn(self) -> None:
         """Publish the summaries of partitions in which something has happened since their last one.
 
+        Without any for long, publish that of one partition again, each in turn.
         Looks are at the last commit, which may be older than a standing: that of the turn before is committed by now.
         """
         found = [replace(one, time=0.0, asked=0.0) for one in self._standings()]
         self._published = {one.partition: self._published.get(one.partition) or _Published() for one in found}
         new = [self._summary(one) for one in found if self._published[one.partition].is_news(one)]
+        if found and not new and time.monotonic() >= self._beat_at:
+            new = self._again(found[next(self._turn) % len(found)].partition)
         if new:
+            self._beat_at = time.monotonic() + BEAT
             with suppress(OSError):
                 disk = folder_disk(self._folder)
                 new = [replace(one, disk=disk) for one in new]
@@ -136,7 +146,14 @@ class SummaryPublisher:
                 published.gathered_for = standing
         else:
             report = _report(self._look(number, "head", {}))
-        return PartitionSummary(standing, report, published.gathered, now - published.at)
+        published.summary = PartitionSummary(standing, report, published.gathered, now - published.at)
+        return published.summary
+
+    def _again(self, partition: int) -> list[PartitionSummary]:
+        """Return the last summary of a partition, if there is one."""
+        published = self._published[partition]
+        before = time.monotonic() - published.at
+        return [] if published.summary is None else [replace(published.summary, gathered_before=before)]
 
 
 class _Published(msgspec.Struct):
@@ -153,6 +170,8 @@ class _Published(msgspec.Struct):
     """The standing that they are known to have."""
     due: float = 0.0
     """When they may be gathered again."""
+    summary: PartitionSummary | None = None
+    """The last one."""
 
     def is_due(self) -> bool:
         """Return whether aggregates may be gathered."""

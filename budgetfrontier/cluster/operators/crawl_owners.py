@@ -34,7 +34,7 @@ from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report
 
 GONE: Final = 30.0
-"""Seconds after which a partition whose owner does not answer, and has published no summary, is lost."""
+"""Seconds after which a partition whose owner does not answer, and has published no summary of any, is lost."""
 QUIET: Final = 3 * EVERY
 """Seconds without a summary after which a worker that does not answer soon is not waited for: it is not just busy."""
 WAIT: Final = 10.0
@@ -139,8 +139,8 @@ class CrawlOwners:
     ) -> dict[int, _T]:
         """Return the answers of owners by partition; of those that do not answer at once, the values in summaries.
 
-        One whose summary is older than `GONE` is lost nevertheless. With `lists`, ages are those of the aggregates.
-        Takes a second at the most, if all partitions without an answer have a summary.
+        One whose owner has published nothing for `GONE` is lost nevertheless, and then all of these are. With `lists`,
+        ages are those of the aggregates. Takes a second at the most, if each partition without an answer has a summary.
         """
         numbers = range(self.partitions)
         found: dict[int, _T] = {} if self.summaries is None else self.calls.soon(call, numbers)
@@ -150,8 +150,10 @@ class CrawlOwners:
             self.ages[number] = max(0.0, now - one.at) + (one.gathered_before if lists else 0.0)
         found |= {number: of_summary(one) for number, one in late.items()}
         found |= self.calls.each(call, set(numbers) - found.keys())
-        self.lost |= {number for number, one in late.items() if now - one.at > GONE} | (set(numbers) - found.keys())
-        self.lost |= late.keys() & self.closed().keys()
+        seen = _seen(known)
+        gone = {number for number, one in late.items() if now - seen[one.standing.owner] > GONE}
+        if lost := gone | (late.keys() & self.closed().keys()) | (set(numbers) - found.keys()):
+            self.lost |= lost | late.keys()
         return dict(sorted(found.items()))
 
     def now(self) -> float:
@@ -203,7 +205,8 @@ class CrawlOwners:
     def _is_quiet(self, numbers: Collection[int]) -> bool:
         """Return whether partitions have summaries, and none that is new."""
         known, now = self._known(), self.now()
-        return all(number in known and now - known[number].at > QUIET for number in numbers)
+        seen = _seen(known)
+        return all(number in known and now - seen[known[number].standing.owner] > QUIET for number in numbers)
 
     def looked(
         self, look: str, kind: type[_Reports], of_summary: Callable[[PartitionSummary], _Reports], **named: Any
@@ -336,6 +339,11 @@ class CrawlOwners:
             f"not applied yet by {named} of {self.partitions}: it is in {log}, and counts once an "
             "owner reads it; do not give it again"
         )
+
+
+def _seen(known: Mapping[int, PartitionSummary]) -> dict[str, float]:
+    """Return by worker when it has published its newest summary."""
+    return {one.standing.owner: one.at for one in sorted(known.values(), key=attrgetter("at"))}
 
 
 def _inspected(look: str, kind: type[_T], named: dict[str, Any]) -> Callable[[RemoteFrontier, int], _T]:

@@ -21,7 +21,7 @@ from budgetfrontier.rules.crawl_states import LIMIT
 from budgetfrontier.rules.forecasts import Held, Limit
 from budgetfrontier.rules.run_history import SHARED_ANEW
 from budgetfrontier.rules.undoing import says_nothing, telling
-from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.rules.verdict import Standing, is_recent
 from budgetfrontier.storage.records import NAMED_QUEUES, AuditEntry
 from budgetfrontier.storage.report import Report
 from budgetfrontier.storage.series import Busiest
@@ -98,7 +98,8 @@ def _merged_standing(standings: Sequence[Standing], totals: Summary, facts: Craw
     steered = max(standings, key=lambda one: one.steered_at or 0.0)
     oldest = min(standings, key=lambda one: _or_inf(one.first_lease))
     inactive = [one for one in standings if one.totals.queues.get("INACTIVE", 0)]
-    rates = [one.rate for one in standings if one.rate is not None]
+    now = max(facts.now, *(one.now for one in standings))
+    rates = [one.rate for one in standings if one.rate is not None and is_recent(one, now)]
 
     def of_each(name: str) -> list[Any]:
         return [getattr(one, name) for one in standings]
@@ -109,7 +110,7 @@ def _merged_standing(standings: Sequence[Standing], totals: Summary, facts: Craw
         **{name: least(of_each(name)) for name in _EARLIEST},
     }
     return Standing(
-        now=max(facts.now, *of_each("now")),
+        now=now,
         commit_interval=max(of_each("commit_interval")),
         asked=facts.asked or max(of_each("asked")),
         totals=totals,
@@ -297,7 +298,9 @@ def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
         is_over = last is not None and last.end is not None and last.reason != SHARED_ANEW
         if last is None or (is_over and run.began > _or_inf(last.ended)):
             merged.append(msgspec.structs.replace(run, number=len(merged) + 1))
-        elif last.end is not None and (run.end is None or _or_inf(run.ended) > _or_inf(last.ended)):
+            continue
+        last.leased = None if last.leased is None or run.leased is None else last.leased + run.leased
+        if last.end is not None and (run.end is None or _or_inf(run.ended) > _or_inf(last.ended)):
             last.ended, last.end, last.reason = run.ended, run.end, run.reason
     return merged
 
