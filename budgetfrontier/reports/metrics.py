@@ -6,19 +6,21 @@ All are as of the last commit: none has a label for each queue, or for each grou
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from budgetfrontier.core.model import Admission, CrawlState, Summary
-from budgetfrontier.errors import ConnectionLost, FrontierError
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.storage import group_listing
@@ -103,6 +105,9 @@ class MetricsReading(NamedTuple):
     groups: int | None = None
     matched: Sequence[GroupRow] = ()
     """The groups of definitions with a `match`; those of a `by` may be as many as queues."""
+    partitions_missing: int | None = None
+    """Partitions that do not answer, whose figures are those that were published; None: the crawl is not in partitions.
+    """
 
 
 def read(reader: Reader) -> MetricsReading:
@@ -116,14 +121,23 @@ def read(reader: Reader) -> MetricsReading:
     return MetricsReading(crawl, found, verdict(found), counters.removed, space, revision, free, groups, matched)
 
 
-def of_partitions(report: Report) -> MetricsReading:
+def of_partitions(report: Report, missing: int, before: Summary | None = None) -> MetricsReading:
     """Return the reading of a crawl in partitions from its report.
 
-    Raises ConnectionLost while nothing is known of some: counters that fall, and rise again, would count twice.
+    Those that are `missing` may have been published before what was known of them in the totals `before`: counters that
+    fall, and rise again, would count twice.
     """
-    if report.standing.unanswered:
-        raise ConnectionLost(report.standing.unanswered)
-    return MetricsReading(report.crawl, report.standing, report.verdict, report.removed)
+    if before is not None:
+        report.standing.totals = _not_below(before, report.standing.totals)
+    return MetricsReading(report.crawl, report.standing, report.verdict, report.removed, partitions_missing=missing)
+
+
+def _not_below(before: Summary, totals: Summary) -> Summary:
+    """Return totals of which no counter is below what it was before."""
+    parts: dict[str, Any] = {name: max(before[name], totals[name]) for name in COUNTERS}
+    for name in ("error_answers", "full_reasons", "invalid_reasons"):
+        parts[name] = dict(Counter(before[name]) | Counter(totals[name]))
+    return replace(totals, **parts)
 
 
 Sources = Mapping[str, Callable[[], MetricsReading]]
@@ -273,6 +287,7 @@ def _families(found: Mapping[str, MetricsReading]) -> Iterator[Metric]:
     )  # fmt: skip
     yield gauge("config_generation", "Revision of the settings in force.", lambda one: one.settings_revision)
     yield gauge("groups", "Groups of queues.", lambda one: one.groups)
+    yield gauge("partitions_missing", "Partitions that do not answer.", lambda one: one.partitions_missing)
     for name, text, field in _GROUPS:
         yield labelled(name, text, ["group"], partial(_of_groups, field=field))
 

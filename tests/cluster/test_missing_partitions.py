@@ -14,12 +14,13 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from budgetfrontier import Outcome, Settings
+from budgetfrontier.cluster.calls import cluster_transport
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory.owners import Owner
-from budgetfrontier.cluster.directory.summaries import SummaryPublisher
+from budgetfrontier.cluster.directory.summaries import PartitionSummary, SummaryPublisher
 from budgetfrontier.cluster.operators import owner_calls
 from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
-from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
+from budgetfrontier.cluster.operators.crawl_owners import GONE, CrawlOwners
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
 from budgetfrontier.core import protocol
@@ -128,6 +129,7 @@ def resources() -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner_calls, "PATIENCE", 0.0)
+    monkeypatch.setattr(owner_calls, "SOON", PATIENCE)  # those that are lost refuse at once
     monkeypatch.setattr(partitioned_job, "FRESH", 0.0)
 
 
@@ -163,7 +165,7 @@ def test_no_answer_of_the_api_is_made_of_nothing(cluster: Cluster) -> None:
         told = json.loads(text)["note" if name in of_summaries else "detail"]
         assert status == (200 if name in of_summaries else 503), (name, text)
         words = "not answer", "no worker", "The figures of partitions 0-1 are those that their owners published "
-        assert any(each in told for each in words), (name, text)
+        assert any(each in told for each in words) and OF_OTHERS not in told, (name, text)
     rows = json.loads(found[resources()["/curves"]][1])["figures"]
     assert all(point is None for row in rows for point in row["points"])
 
@@ -208,14 +210,17 @@ def test_a_page_without_any_answer_says_so_and_the_overview_has_what_was_publish
             continue
         assert status == (200 if path == "/" else 503), (path, text[-3000:])
         assert "not answer" in text or "no worker" in text, (path, text[-3000:])
+        assert OF_OTHERS not in text, path
     assert "artitions 0-1 of 2 do not answer (last with lost#0, lost#1)" in found["/"][1]
     assert "partitions that do not answer have it." in found["/"][1]
     assert "kept from the first minute" not in found["/"][1]
 
 
 def test_metrics_are_those_of_all_partitions_or_none(cluster: Cluster) -> None:
-    directory = lacking(cluster, 1)
-    for seen in (lacking(cluster), directory):
+    directory, old = lacking(cluster, 1), lacking(cluster, 1)
+    for one in old.summaries().values():
+        one.at -= GONE + 60
+    for seen, missing in ((lacking(cluster), 0), (directory, 1), (old, 1)):
         _, text = asked(seen, ["/metrics"])["/metrics"]
         for sample in (
             'readable{folder="test"} 1.0', 'urls_succeeded_total{crawl="test",folder="test"} 4.0',
@@ -223,11 +228,32 @@ def test_metrics_are_those_of_all_partitions_or_none(cluster: Cluster) -> None:
             'urls_queued{crawl="test",folder="test"} 16.0', 'process_alive{crawl="test",folder="test"} 1.0',
         ):  # fmt: skip
             assert f"\nbudgetfrontier_{sample}\n" in text, (sample, text)
+        assert f'budgetfrontier_partitions_missing{{crawl="test",folder="test"}} {missing}.0' in text
+        assert ('slug="missing_partitions"' in text) is (seen is old)
         assert "budgetfrontier_store_used_bytes{" not in text
     directory.forget_summaries()
     _, text = asked(directory, ["/metrics"])["/metrics"]
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     assert samples == ['budgetfrontier_readable{folder="test"} 0.0']
+
+
+def test_no_counter_falls_when_a_partition_does_not_answer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_transport, "JUST_NOW", 0.0)  # the directory is read again
+    directory = lacking(cluster)
+    with ClusterFrontier("test", directory) as frontier:
+        owners = CrawlOwners(frontier, job=URL, summaries=directory.summaries)
+        job = PartitionedJob(URL, owners)
+        seen = job.metrics_reading()
+        for one in directory.summaries().values():
+            earlier: PartitionSummary = protocol.decoder(PartitionSummary)(protocol.encode(one))
+            earlier.report.totals.succeeded -= 1
+            earlier.report.totals.queued += 5
+            directory.publish_summaries([earlier])
+        directory.publish(*lacking(cluster, 1).read().values())
+        now = job.metrics_reading()
+        assert (seen.partitions_missing, now.partitions_missing) == (0, 1)
+        assert now.standing.totals.succeeded == seen.standing.totals.succeeded == 4
+        assert now.standing.totals.queued == seen.standing.totals.queued + 5
 
 
 def connect(directory: MemoryDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,8 +225,9 @@ def test_the_partitions_that_do_not_answer_are_all_of_them_once_any_is_lost(
 
 
 def test_a_partition_that_has_published_nothing_for_long_counts_as_missing(
-    cluster: Cluster, frontier: ClusterFrontier, table: Table
+    cluster: Cluster, frontier: ClusterFrontier, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(owner_calls, "SOON", PATIENCE)  # for the other one
     lose(cluster, 1)
     table.summaries()[1].at -= crawl_owners.GONE + 60
     found = operator(frontier, table)
@@ -444,7 +445,10 @@ def test_what_is_asked_of_owners_alone_leaves_the_state_known(
     assert (unknown.sure, unknown.why) == ("unknown", "no worker answers for partition 1")
 
 
-def test_why_a_partition_is_closed_is_told_at_once(cluster: Cluster, frontier: ClusterFrontier, table: Table) -> None:
+def test_why_a_partition_is_closed_is_told_at_once(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner_calls, "SOON", PATIENCE)  # for the other one
     gap = CopyNotice(1, "a:7171#9", b"search", 1, None, "the log has a gap")
     cluster.directory.publish_copies(gap)
 

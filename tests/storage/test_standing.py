@@ -115,10 +115,10 @@ def test_no_command_counts_as_a_request(tmp_path: Path, command: str) -> None:
         clock.advance(300)
         given: dict[str, Callable[[], object]] = {
             "snooze": lambda: f.snooze("a.test", until=clock.time() + 1),
-            "undo": lambda: [f.undo(entry.id) for entry in f.audit()],
+            "undo": lambda: [*map(f.undo, [entry.id for entry in f.audit()])],
             "import": lambda: f.schedule("https://c.test/"),
             "resume": f.resume,
-            "unretire": lambda: [f.unretire(f"{host}.test") for host in "ab"],
+            "unretire": lambda: [*map(f.unretire, ["a.test", "b.test"])],
             "adjust": lambda: f.adjust(match="*", queue_total_budget=99),
         }
         given[command]()

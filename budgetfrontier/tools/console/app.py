@@ -78,7 +78,7 @@ class Console:
         self.downloads = Downloads()
         self._exposition = metrics.Exposition(
             metrics.of_sources(
-                {(job.name or job.title) if job.is_folder else job.slug: partial(_metrics_of, job) for job in jobs}
+                {(job.name or job.title) if job.is_folder else job.slug: job.metrics_reading for job in jobs}
             )
         )
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
@@ -468,12 +468,6 @@ class Console:
         answer = web.HTTPSeeOther("/-/sign-in")
         answer.del_cookie(cookie_name(request.headers), path="/")
         raise answer
-
-
-def _metrics_of(job: ConsoleJob) -> metrics.MetricsReading:
-    if not job.is_folder:
-        return metrics.of_partitions(job.look(lambda operator: operator.head()))
-    return metrics.read(job.open_reader())
 
 
 def _cookie(request: web.Request) -> str | None:

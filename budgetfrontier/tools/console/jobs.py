@@ -18,8 +18,9 @@ import msgspec
 
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports import over_time
+from budgetfrontier.reports import metrics, over_time
 from budgetfrontier.reports.alert_state import AlertFiles
+from budgetfrontier.reports.metrics import MetricsReading
 from budgetfrontier.reports.operators import CrawlOperator
 from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.settings.schema import AlertSettings
@@ -161,6 +162,10 @@ class ConsoleJob:
             latest = self.scans.want(counters.settings_revision)
         is_known = latest is not None and latest.scan.revision == counters.settings_revision
         return counters.queues > READ_AT_ONCE and waiting > 0 and not is_known and not self.scans.error
+
+    def metrics_reading(self) -> MetricsReading:
+        """Return what a scrape of the metrics reads of the frontier. Raises Gone, and as `metrics.read` does."""
+        return metrics.read(self.open_reader())
 
     def from_command(self, command: str, *words: str) -> MadeAnswer:
         """Return the answer of a command on the job, a minute old at the most. Raises as `CommandAnswers.get` does."""

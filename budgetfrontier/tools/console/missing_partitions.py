@@ -25,18 +25,22 @@ class MissingPartitions:
     def __init__(self) -> None:
         self.numbers: Collection[int] = ()
         self.sentence = ""
+        self.rest = OF_OTHERS
 
     def __repr__(self) -> str:
         return f"<MissingPartitions {[*self.numbers]}>"
 
-    def add(self, numbers: Collection[int], sentence: str) -> None:
-        """Add those of a look; the longer sentence tells the ages of figures, too."""
+    def add(self, numbers: Collection[int], sentence: str, rest: str = OF_OTHERS) -> None:
+        """Add those of a look; the longer sentence tells the ages of figures, too.
+
+        `rest` is "" if there are no others.
+        """
         if (len(numbers), len(sentence)) > (len(self.numbers), len(self.sentence)):
-            self.numbers, self.sentence = [*numbers], sentence
+            self.numbers, self.sentence, self.rest = [*numbers], sentence, rest
 
     def told(self) -> str:
         """Return the sentence for people; "" if all partitions have answered."""
-        return f"{as_sentence(self.sentence)} {OF_OTHERS}" if self.numbers else as_sentence(self.sentence)
+        return f"{as_sentence(self.sentence)} {self.rest if self.numbers else ''}".rstrip()
 
 
 _collected: ContextVar[MissingPartitions | None] = ContextVar("missing_partitions", default=None)
@@ -53,7 +57,7 @@ def collected() -> Iterator[MissingPartitions]:
         _collected.reset(token)
 
 
-def tell(numbers: Collection[int], sentence: str) -> None:
+def tell(numbers: Collection[int], sentence: str, rest: str = OF_OTHERS) -> None:
     """Tell whoever collects them the partitions that have not answered a look."""
     if (found := _collected.get()) is not None:
-        found.add(numbers, sentence)
+        found.add(numbers, sentence, rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -16,10 +16,12 @@ from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.merging import numbers_as_text
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow
+from budgetfrontier.core.model import Summary
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import ConnectionLost, FrontierError
-from budgetfrontier.reports import over_time
+from budgetfrontier.reports import metrics, over_time
 from budgetfrontier.reports.alert_state import AlertFiles
+from budgetfrontier.reports.metrics import MetricsReading
 from budgetfrontier.reports.operators import (
     Applied,
     AuditRow,
@@ -42,7 +44,7 @@ from budgetfrontier.tools.console import missing_partitions
 from budgetfrontier.tools.console.changes_since import Since
 from budgetfrontier.tools.console.forms import SubmittedCommand
 from budgetfrontier.tools.console.jobs import ConsoleJob, Gone, carried_out, slug_of
-from budgetfrontier.tools.console.missing_partitions import MissingPartitions
+from budgetfrontier.tools.console.missing_partitions import OF_OTHERS, MissingPartitions
 from budgetfrontier.tools.console.sampling import Sample
 from budgetfrontier.tools.console.steer_process import SIMULATE, SteerLine, SteerOrder, discarded, nothing_more
 from budgetfrontier.tools.console.totals_history import OverTimeOfJob
@@ -108,6 +110,8 @@ class PartitionedJob(ConsoleJob):
         self._steering = threading.Lock() if steersman else self._looking
         self._current: Current | None = None
         self._whole: Whole | None = None
+        self._counted: Summary | None = None
+        """The totals of the last reading of the metrics."""
 
     @property
     def slug(self) -> str:
@@ -161,10 +165,10 @@ class PartitionedJob(ConsoleJob):
             if current is None or not 0 <= now - current.when < FRESH:
                 operator, missing = ClusterOperator(self._owners.again()), MissingPartitions()
                 found, series = operator.current(), _series(operator, now - HOUR, now)
-                missing.add(operator.missing, _sentence(operator))
+                missing.add(*_missing(operator))
                 happened = over_time.between(*series)(now - HOUR, now)
                 self._current = current = Current(now, *found, missing, happened)
-        missing_partitions.tell(current.missing.numbers, current.missing.sentence)
+        missing_partitions.tell(current.missing.numbers, current.missing.sentence, current.missing.rest)
         return current
 
     def whole(self) -> Whole:
@@ -184,7 +188,21 @@ class PartitionedJob(ConsoleJob):
             try:
                 return read(operator)
             finally:
-                missing_partitions.tell(operator.missing, _sentence(operator))
+                missing_partitions.tell(*_missing(operator))
+
+    def metrics_reading(self) -> MetricsReading:
+        """Return the metrics as owners tell them, or have published. Raises ConnectionLost if one has done neither."""
+
+        def read(operator: CrawlOperator) -> MetricsReading:
+            assert isinstance(operator, ClusterOperator)
+            head, owners = operator.head(), operator.owners
+            if owners.missing - owners.ages.keys():
+                raise ConnectionLost(operator.unanswered())
+            return metrics.of_partitions(head, len(owners.ages), self._counted if owners.ages else None)
+
+        found = self.look(read)
+        self._counted = found.standing.totals
+        return found
 
     @property
     def why_no_simulation(self) -> str:
@@ -273,9 +291,13 @@ def _series(operator: CrawlOperator, since: float, now: float) -> Series:
         return []
 
 
-def _sentence(operator: ClusterOperator) -> str:
-    """Return the sentence on partitions that do not answer, or else on the age of figures that were published."""
-    return operator.unanswered() or operator.owners.told_late()
+def _missing(operator: ClusterOperator) -> tuple[Collection[int], str, str]:
+    """Return the partitions that do not answer, the sentence on them, and that on the others, if there are any.
+
+    If all answer, the sentence is on the age of figures that were published.
+    """
+    numbers, sentence = operator.missing, operator.unanswered() or operator.owners.told_late()
+    return numbers, sentence, OF_OTHERS if numbers and len(numbers) < operator.owners.partitions else ""
 
 
 def _line(operator: ClusterOperator, applied: Applied, note: str) -> SteerLine:

@@ -36,7 +36,7 @@ class OverTimeOfJob:
                 with missing_partitions.collected() as self._missing:
                     self._series = self._read(now - over_time.earliest(over_time.LONGEST), now)
                 self._curves, self._when = {}, now
-            missing_partitions.tell(self._missing.numbers, self._missing.sentence)
+            missing_partitions.tell(self._missing.numbers, self._missing.sentence, self._missing.rest)
             return self._series, self._when
 
     def curves(self, span: str = "", figures: Sequence[str] = SHOWN) -> Curves:

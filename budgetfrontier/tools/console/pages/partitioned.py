@@ -12,7 +12,6 @@ from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import process_line, standstill
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.jobs import ConsoleJob
-from budgetfrontier.tools.console.missing_partitions import OF_OTHERS
 from budgetfrontier.tools.console.pages import (
     ConsolePage,
     adjustments,
@@ -74,7 +73,8 @@ def overview(job: ConsoleJob, query: Query) -> dict[str, Any]:
             "spans": list(SPANS),
             "partitions": current.partitions,
             "told": current.when,
-            "missing": OF_OTHERS if report.state is CrawlState.UNKNOWN else current.missing.told(),
+            "missing": current.missing.rest if report.state is CrawlState.UNKNOWN else current.missing.told(),
+            "are_missing": bool(current.missing.numbers),
             "scanned": whole.when,
             "spend": spend,
             "rankings": rankings(job, spend.top, whole.overview.longest(TOP), spend.stranding),
