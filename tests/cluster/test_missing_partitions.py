@@ -256,6 +256,20 @@ def test_no_counter_falls_when_a_partition_does_not_answer(cluster: Cluster, mon
         assert now.standing.totals.queued == seen.standing.totals.queued + 5
 
 
+def test_forecasts_name_the_partitions_that_are_missing_now(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_transport, "JUST_NOW", 0.0)
+    directory = lacking(cluster, 1)
+    for one in directory.summaries().values():
+        one.at -= GONE + 60
+    with ClusterFrontier("test", directory) as frontier:
+        job = PartitionedJob(URL, CrawlOwners(frontier, job=URL, summaries=directory.summaries))
+        job.current()
+        assert [one.why for one in job.whole().forecasts] == ["no worker answers for partition 1"]
+        directory.publish(*lacking(cluster, 0, 1).read().values())
+        job.current()
+        assert [one.why for one in job.whole().forecasts] == ["no worker answers for partitions 0-1"]
+
+
 def connect(directory: MemoryDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands find the owners in a directory."""
 

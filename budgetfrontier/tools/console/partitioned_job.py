@@ -167,6 +167,8 @@ class PartitionedJob(ConsoleJob):
                 found, series = operator.current(), _series(operator, now - HOUR, now)
                 missing.add(*_missing(operator))
                 happened = over_time.between(*series)(now - HOUR, now)
+                if current is not None and current.missing.numbers != missing.numbers:
+                    self._whole = None  # its forecasts name those that were missing
                 self._current = current = Current(now, *found, missing, happened)
         missing_partitions.tell(current.missing.numbers, current.missing.sentence, current.missing.rest)
         return current
