@@ -106,6 +106,11 @@ class Hostname:
         self._limit = _limit(limit)
         self.one_host = self._limit <= 0
 
+    @property
+    def keeps_hosts(self) -> bool:
+        """Whether each key is the whole host and port. The kernel asks this class alone, no subclass."""
+        return self._limit <= 0
+
     def __call__(self, uri: CrawlUri) -> str:
         key = uris.authority(uri.url)
         if self._limit > 0 and not uris.is_address(uris.host(uri.url)):

@@ -98,7 +98,7 @@ class Canonicalization:
         if wrong := [f"canonicalization: {name} is true or false" for name in flags if type(flags[name]) is not bool]:
             raise PolicyError(wrong)
         self._strip_userinfo = strip_userinfo
-        self._strip_www = strip_www
+        self.strips_www = strip_www
         self._strip_session_ids = strip_session_ids
         self._sort_query = sort_query
         self._ignore = _names("ignore_params", ignore_params)
@@ -129,7 +129,7 @@ class Canonicalization:
             scheme, _, rest = prefix.partition("://")
             prefix = f"{scheme}://{rest.rpartition('@')[2]}"
         prefix = uris.without_root_dot(prefix)
-        if self._strip_www and "www" in prefix:
+        if self.strips_www and "www" in prefix:
             prefix = _WWW.sub("", prefix)
         return prefix
 

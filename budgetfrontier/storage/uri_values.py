@@ -50,6 +50,8 @@ PLAIN = {b"\xfe": "http://", b"\xff": "https://"}
 PLAIN_FROM = b"\xfe"
 """Values from here on are plain URLs: they were never attempted, nor delivered."""
 _PLAIN_MARK = {b"\xfe": _HTTP, b"\xff": _HTTPS}
+PLAIN_STARTS = [(scheme, mark[0], _PLAIN_MARK[mark]) for mark, scheme in PLAIN.items()]
+"""The schemes of plain URLs, the first bytes of their values, and the starts of their short forms."""
 MAX_ATTEMPTS = 0xFDFF  # so that the first byte differs from these
 
 # Fields of a CrawlUri that are in the key of its pending record come last, so that the record leaves them out.

@@ -37,7 +37,7 @@ from budgetfrontier.settings.policies import assignment
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.queue_listing import queues
 from budgetfrontier.storage.report import row
-from budgetfrontier.storage.uri_values import encode_url, plain_start, shorten
+from budgetfrontier.storage.uri_values import PLAIN_STARTS, encode_url, plain_start, shorten
 from tests.fuzz.target import Target, text
 from tests.support import START, kernel, make_settings
 
@@ -183,7 +183,8 @@ def check_kernel(url: str, canonical: Any) -> None:
     assert native.kernel is not None
     plain = "".join(candidates._UNTOUCHED & set(canonical.PLAIN)).encode()
     limits = {"longest": uris.MAX_LENGTH, "authorities": 1, "recent": 1}
-    reader = native.kernel.BatchReader(plain, canonical.query_rules, **limits)
+    hosts = canonical.strips_www, PLAIN_STARTS
+    reader = native.kernel.BatchReader(plain, canonical.query_rules, hosts=hosts, **limits)
     found, expected = reader.read([url, url], authority, whole), whole(url)
     names, rows = [row[0] for row in found.queues()], found.candidates(None)
     assert [(key, names[place], value, short) for key, place, value, short in rows] == [expected] * 2 * bool(expected)

@@ -28,6 +28,7 @@ from budgetfrontier.settings.overrides import ByAuthority, QueueSettings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.uri_values import (
+    PLAIN_STARTS,
     encode_carrying,
     encode_found,
     encode_uri,
@@ -100,6 +101,10 @@ class Candidates:
         """What the compiled kernel does to queries; None if the policy is another, or a subclass that may do more."""
         self.canonical_authority: Callable[[str], str] | None = getattr(self._canonical, "authority", None)
         """Returns the canonical form of scheme and host; None if the policy goes by whole URLs."""
+        keeps_hosts = "keeps_hosts" in vars(type(self._assign)) and getattr(self._assign, "keeps_hosts", False)
+        by_kernel = keeps_hosts and not self._former and self.query_rules is not None
+        self.plain_hosts = (getattr(self._canonical, "strips_www", False), PLAIN_STARTS) if by_kernel else None
+        """What the compiled kernel needs to read plain hosts without a policy; None if it has to call one."""
         self._simple_in: SettingsInForce | None = None
         """The settings for which `are_simple` is true, once that is known."""
         self._overridden_in: SettingsInForce | None = None

@@ -64,6 +64,7 @@ class PlainBatches:
             longest=uris.MAX_LENGTH,
             authorities=candidates_read.AUTHORITIES,
             recent=seen_table.RECENT,
+            hosts=candidates.plain_hosts,
             carriers=candidates_read.CARRIERS,
         )
         seen.on_forget = self._kernel.forget

@@ -24,7 +24,7 @@ from budgetfrontier.errors import FrontierBusy, FrontierClosed, PolicyError, Wro
 from budgetfrontier.settings.policies.canonicalization import Canonicalization
 from tests.engine.admission.test_twins import tables
 from tests.examples import few
-from tests.fuzz.urls import any_url, near_plain
+from tests.fuzz.urls import any_url, check_kernel, near_plain
 from tests.support import START, InterruptedClock, make_settings, memory, on_disk, pages
 
 needs_kernel = pytest.mark.skipif(native.kernel is None, reason=native.described())
@@ -154,6 +154,54 @@ def check_story(options: dict[str, Any], story: list[tuple[str, list[Any]]]) -> 
             assert tables(compiled) == tables(plain)
             clock.advance(1.0)
         compiled.check()
+
+
+labels = st.sampled_from(
+    [
+        "www",
+        "www2",
+        "wwww",
+        "a",
+        "co",
+        "a_b",
+        "-a",
+        "a-",
+        "ab--c",
+        "a" * 64,
+        "1",
+        "0x7f",
+        "xn--a",
+        "xn--bcher-kva",
+        "\xe4",
+    ]
+)
+
+
+@few(300)
+@given(
+    scheme=st.sampled_from(["http://", "https://", "ftp://", "http:///", "http://u@"]),
+    host=st.lists(st.one_of(labels, st.text("a1-.", max_size=3)), max_size=6).map(".".join),
+    strips_www=st.booleans(),
+)
+def test_it_reads_hosts_as_the_parser_and_the_policies_do(scheme: str, host: str, strips_www: bool) -> None:
+    check_kernel(f"{scheme}{host}/x", Canonicalization(strip_www=strips_www))
+
+
+def test_plain_hosts_are_no_matter_for_python() -> None:
+    hosts = ["a.test", "www.a.test", "b-1.co.test", "localhost"]
+    asked = []
+
+    def authority(candidates: Any, url: str) -> Any:
+        asked.append(url)
+        return real(candidates, url)
+
+    real = candidates.Candidates.authority
+    cut: dict[str, Any] = {"queue_assignment_policy": {"hostname": {"limit": 2}}}
+    for settings, expected in (dict[str, Any](), 0), (cut, len(hosts)):
+        with memory(**settings) as frontier, mock.patch.object(candidates.Candidates, "authority", authority):
+            asked.clear()
+            assert frontier.schedule_many([f"https://{host}/x" for host in hosts]).added == 3
+        assert len(asked) == expected
 
 
 def test_a_policy_that_fails_changes_nothing_while_urls_are_gathered() -> None:

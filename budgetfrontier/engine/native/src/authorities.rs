@@ -27,6 +27,11 @@ impl Authority {
         Self { canonical_at: written.len(), short_at: text.len() - short.len(), text, hash, mark, queue }
     }
 
+    /// As it is written.
+    pub fn written(&self) -> &[u8] {
+        &self.text[..self.canonical_at]
+    }
+
     pub fn canonical(&self) -> &[u8] {
         &self.text[self.canonical_at..self.short_at]
     }
@@ -42,7 +47,7 @@ pub struct Kept(pub Arc<Authority>);
 
 impl Borrow<[u8]> for Kept {
     fn borrow(&self) -> &[u8] {
-        &self.0.text[..self.0.canonical_at]
+        self.0.written()
     }
 }
 

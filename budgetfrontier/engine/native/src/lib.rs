@@ -20,6 +20,7 @@ mod leases_out;
 mod live_queue;
 mod msgpack;
 mod overrides;
+mod plain_hosts;
 mod queue_records;
 mod read_ahead;
 mod reader;

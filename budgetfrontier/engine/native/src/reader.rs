@@ -15,6 +15,7 @@ use crate::calls::{self, Calls};
 use crate::canonical::{PlainBytes, QueryRules};
 use crate::carriers::{ReadCarriers, carried};
 use crate::hashing::{ByHash, ByText, Fingerprint};
+use crate::plain_hosts::PlainHosts;
 
 /// The longest scheme and host that are kept.
 const LONGEST_AUTHORITY: usize = 512;
@@ -30,6 +31,7 @@ type ReadUri = (Fingerprint, Py<PyString>, Py<PyBytes>, Py<PyString>);
 pub struct BatchReader {
     plain: PlainBytes,
     query: QueryRules,
+    hosts: Option<PlainHosts>,
     carriers: Option<ReadCarriers>,
     longest: usize,
     most_authorities: usize,
@@ -44,13 +46,15 @@ pub struct BatchReader {
 #[pymethods]
 impl BatchReader {
     #[new]
-    #[pyo3(signature = (plain, rules, *, longest, authorities, recent, carriers = None))]
+    #[pyo3(signature = (plain, rules, *, longest, authorities, recent, hosts = None, carriers = None))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         plain: &[u8],
         rules: ReadRules,
         longest: usize,
         authorities: usize,
         recent: usize,
+        hosts: Option<PlainHosts>,
         carriers: Option<ReadCarriers>,
     ) -> Self {
         let (dropped, prefixes, ignored, kept, sorts, strips_sessions) = rules;
@@ -65,6 +69,7 @@ impl BatchReader {
                 sorts,
                 strips_sessions,
             },
+            hosts,
             carriers,
             longest,
             most_authorities: authorities,
@@ -299,9 +304,15 @@ impl BatchReader {
         let Some((written, rest, query)) = self.parts(url.as_bytes()) else { return Ok(None) };
         let authority = match self.known(written) {
             Some(authority) => authority,
-            None => match find.call1((given,))?.extract::<Option<ReadAuthority>>()? {
-                Some(found) => self.keep(py, written, found)?,
-                None => return Ok(None),
+            None => match self.hosts.as_ref().and_then(|hosts| hosts.authority(py, written)) {
+                Some(found) => self.keep(found),
+                None => match find.call1((given,))?.extract::<Option<ReadAuthority>>()? {
+                    Some((canonical, hash, key, mark, short)) => {
+                        let queue = Queue::new(py, key)?;
+                        self.keep(Authority::new(written, &canonical, &short, hash, mark, queue))
+                    }
+                    None => return Ok(None),
+                },
             },
         };
         let fingerprint = self.fingerprint(authority.canonical(), authority.hash, rest, query);
@@ -336,10 +347,8 @@ impl BatchReader {
         fingerprint
     }
 
-    fn keep(&mut self, py: Python<'_>, written: &[u8], found: ReadAuthority) -> PyResult<Arc<Authority>> {
-        let (canonical, hash, key, mark, short) = found;
-        let queue = Queue::new(py, key)?;
-        let authority = Arc::new(Authority::new(written, &canonical, &short, hash, mark, queue));
+    fn keep(&mut self, found: Authority) -> Arc<Authority> {
+        let authority = Arc::new(found);
         if self.authorities.len() >= self.most_authorities {
             let mut place = 0;
             self.authorities.retain(|_| {
@@ -347,9 +356,9 @@ impl BatchReader {
                 place % 4 != 0 // in no order, for the seed of the hashes is random
             });
         }
-        if written.len() < LONGEST_AUTHORITY {
+        if authority.written().len() < LONGEST_AUTHORITY {
             self.authorities.insert(Kept(authority.clone()));
         }
-        Ok(authority)
+        authority
     }
 }
