@@ -19,9 +19,16 @@ from budgetfrontier.storage.keys import DIRECTIVE
 from budgetfrontier.storage.uri_values import tries, with_tries
 
 _SUCCESS, _RETRY, _FAILURE = Outcome.SUCCESS, Outcome.RETRY, Outcome.FAILURE  # a look-up costs 0.1 us
-_SUCCEEDED = SeedFate.SUCCEEDED
+_FATES = {
+    _SUCCESS: SeedFate.SUCCEEDED,
+    _FAILURE: SeedFate.FAILED,
+    _RETRY: SeedFate.WAITING,
+    Outcome.DISREGARDED: SeedFate.DISREGARDED,
+}
+"""The fate of a seed by the outcome of its attempt; `Tables.bury` says it of dead letters."""
 _HIGHEST = int(Directive.HIGHEST)
 _NO_DETAILS = Finish(Lease(0, "", CrawlUri(""), 0, 0.0, 0))
+_NONE_ADMITTED = Tally()
 ROBOTS = "robots"
 """The reason of a URI that is DISREGARDED because robots.txt forbids it."""
 
@@ -68,21 +75,19 @@ class Finisher:
         if not lease.landed and wake_times.calls_for_rest(ending.outcome):
             rest = tables.in_force.rest(lease.uri, settings, ending.fetch_seconds, ending.crawl_delay)
         links: Sequence[str | CrawlUri] = ending.discovered  # type: ignore[assignment]  # it was checked
-        admitted, new, own = Tally() if links else None, 0, 0
-        read = None if admitted is None else self._admitter.read(links, admitted, lease.uri)
+        admitted = Tally() if links else _NONE_ADMITTED
+        read = self._admitter.read(links, admitted, lease.uri) if links else None
         queue = tables.queues.get(lease.queue_id)
         delay = None
         if details is not None:
             delay = self._heed(queue, lease, details, settings, rest, now)
+            before = queue.enqueued
+            if read is not None:
+                self._admitter.admit(read, admitted, now, lease.uri)
+                tables.counters.found += admitted.added
+            tables.history.ended(lease, details, admitted.added, queue.enqueued - before)
         elif rest > 0.0:
             self._rest(queue, rest, now)
-        if read is not None and admitted is not None:
-            before = queue.enqueued
-            self._admitter.admit(read, admitted, now, lease.uri)
-            new, own = admitted.added, queue.enqueued - before
-            tables.counters.found += new
-        if details is not None:
-            tables.history.ended(lease, details, new, own)
         self._turns.settings.refresh(queue)
         del tables.leases.out[lease.id]
         queue.out -= 1
@@ -200,8 +205,6 @@ class Finisher:
         outcome, reason = ending.outcome, ending.reason
         if outcome is _SUCCESS:
             counters.succeeded += 1
-            counters.prerequisites_succeeded += key[DIRECTIVE] == _HIGHEST
-            tables.seeds.became(lease.uri, _SUCCEEDED, reason, now)
             tables.pending.remove(queue, key)
         elif outcome is _RETRY:
             outcome = self._retry(queue, lease, ending, settings, delay, now)
@@ -211,17 +214,18 @@ class Finisher:
         elif outcome is Outcome.DISREGARDED:
             counters.disregarded += 1
             counters.robots_denials += reason == ROBOTS
-            counters.prerequisites_disregarded += key[DIRECTIVE] == _HIGHEST
-            tables.seeds.became(lease.uri, SeedFate.DISREGARDED, reason, now)
             tables.pending.remove(queue, key)
         elif outcome is _FAILURE:
             counters.failed += 1
-            tables.seeds.became(lease.uri, SeedFate.FAILED, reason, now)
             tables.pending.remove(queue, key)
         else:
             self._give_up(queue, key, tables.pending.value(key), reason or "dead", now)
+        if counters.seeds and (fate := _FATES.get(outcome)) is not None:
+            tables.seeds.became(lease.uri, fate, reason, now)
         if key[DIRECTIVE] == _HIGHEST and outcome not in (_RETRY, Outcome.DEFERRED):
             counters.prerequisites += 1
+            counters.prerequisites_succeeded += outcome is _SUCCESS
+            counters.prerequisites_disregarded += outcome is Outcome.DISREGARDED
         if outcome is not _SUCCESS and tables.observed:
             tables.tallies.failed(queue, lease, settings, ending, outcome)
         if charges.is_charged(outcome):
@@ -266,7 +270,6 @@ class Finisher:
             self._give_up(queue, key, value, reason or "retries exhausted", now)
             return Outcome.DEAD
         tables.counters.retried += 1
-        tables.seeds.became(lease.uri, SeedFate.WAITING, reason, now)
         if fate is Fate.DELAYED:
             tables.pending.remove(queue, key)
             tables.future.add(queue, key[4:], value, now + delay, leaving=key)

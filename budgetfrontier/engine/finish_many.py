@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
-from budgetfrontier.core.model import CrawlState, Finish, Lease, Outcome
+from budgetfrontier.core.model import Finish, Lease, Outcome
 from budgetfrontier.engine import arguments, batches
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
@@ -18,7 +18,7 @@ BATCH = 1000
 finish may have more."""
 
 _TAKES = "finish_many takes leases, or Finish(lease, ...) for each"
-_RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
+_SUCCESS = Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
 _SEQUENCES = (list, tuple)
 _ONLY_TEXT = {str}
@@ -31,7 +31,6 @@ class BatchFinisher:
         self._guard = guard
         self._kernel = guard.kernel
         self._tables = guard.tables
-        self._counters = guard.tables.counters
         self._out = guard.tables.leases.out
         self._finisher = finisher
 
@@ -126,7 +125,7 @@ class BatchFinisher:
         return None
 
     def _end_in_order(self, part: list[Lease | Finish], late: list[Lease]) -> None:
-        counters, hooks, now = self._counters, self._guard.hooks, self._guard.now()
+        hooks, now = self._guard.hooks, self._guard.now()
         self._kernel.lease_expiry.expire(now)
         if self._tables.leases.next_expiry <= now:  # more have expired than one call ends
             part = self._in_time(part, late, now)
@@ -146,8 +145,6 @@ class BatchFinisher:
                 late.append(given)
                 continue
             finish(lease, ending, now)
-            if not counters.queued or counters.state is not _RUNNING:
-                self._guard.settle()
             if hooks.on_finish:  # they are called in the order of events
                 hooks.finished(lease, _SUCCESS if ending is None else ending.outcome)
 
@@ -164,14 +161,15 @@ class BatchFinisher:
         return kept
 
     def end(self, lease: Lease, ending: Finish | None, now: float) -> None:
-        """End one lease that is out. Raises PolicyError."""
-        plain, kind = self._kernel.turns.plain, _BARE if ending is None else _kind(ending)
+        """End one lease that is out, as a success if no ending is given. Raises PolicyError."""
+        plain, hooks, kind = self._kernel.turns.plain, self._guard.hooks, _BARE if ending is None else _kind(ending)
         if kind == _BARE:
             ending = None  # one that says nothing is a bare lease
         may_be_plain = self._tables.ends_plainly and kind != _OTHER
-        if plain is not None and may_be_plain and plain.end([lease if ending is None else ending], 0, [], now):
-            return
-        self._finisher.finish(lease, ending, now)
+        if plain is None or not may_be_plain or not plain.end([lease if ending is None else ending], 0, [], now):
+            self._finisher.finish(lease, ending, now)
+        if hooks.on_finish:
+            hooks.finished(lease, _SUCCESS if ending is None else ending.outcome)
 
 
 def _bare_parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], int]]:

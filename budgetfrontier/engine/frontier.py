@@ -49,7 +49,7 @@ from budgetfrontier.engine.known_urls import KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
 from budgetfrontier.engine.plain_turns import CUT_SHORT, DUE, MOST_ANSWERED
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierError, LeaseExpired
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings import Settings, as_settings
@@ -59,17 +59,14 @@ from budgetfrontier.storage.invariants import check
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.report import Report, status_line
 
-_NO_URIS: tuple[str, ...] = ()  # there is only one
-_RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS  # an Enum lookup costs 0.1 us in CPython 3.11
-
 _Call = TypeVar("_Call", bound=Callable[..., None])
 
 
 def _answered_first(finish: _Call) -> _Call:
-    """Let the kernel answer calls of `Frontier.finish` if it can.
+    """Let the kernel answer calls of `Frontier.finish` if it can, and end a lease that is given alone as a success.
 
-    It reads the arguments as they are given: to fill in the defaults of a dozen options costs a tenth of a lease and
-    its finish.
+    The arguments are looked at as they are given: to fill in the defaults of a dozen options, and check them, costs a
+    tenth of a lease and its finish.
     """
 
     @wraps(finish)
@@ -85,7 +82,10 @@ def _answered_first(finish: _Call) -> _Call:
                 if answered == DUE:
                     guard.leave(0)
                 return
-        finish(self, lease, *outcome, **options)
+        if outcome or options:
+            finish(self, lease, *outcome, **options)
+        else:
+            self._end(lease, None)
 
     return cast("_Call", answered_first)
 
@@ -157,9 +157,6 @@ class Frontier:
         )
         self._plain = self._kernel.turns.plain
         self._answers: Any = None if self._plain is None else self._plain.kernel
-        tables = self._tables
-        of_tables = self._counters, tables, tables.leases, tables.future, tables.rotation
-        self._of_lease = self._guard, self._kernel.turns, *of_tables
 
     @classmethod
     def open(
@@ -233,17 +230,11 @@ class Frontier:
                     return gathered  # type: ignore[return-value]
                 guard.leave(0)
                 return gathered[0]
-        if type(uri) is not str:
-            arguments.uri(uri)
-        if get_ident() != guard.owner:
-            guard.reenter()
+        arguments.uri(uri)
+        guard.enter()
         try:
             guard.owner = INSIDE
-            now = guard.read_clock() + guard.skew  # copies `Guard.now`
-            if not guard.latest <= now <= guard.horizon:
-                now = guard.now()
-            guard.latest = now
-            admission, owner = self._admit_one(uri, now)
+            admission, owner = self._admit_one(uri, guard.now())
             guard.commits.changes += 1
             guard.owner = owner
         except BaseException as e:
@@ -260,15 +251,14 @@ class Frontier:
         those after it. One alone would cost more that way.
         """
         guard, commits = self._guard, self._guard.commits
-        if type(uri) is str and commits.changes == self._scheduled:
+        if self._plain is not None and type(uri) is str and commits.changes == self._scheduled:
             admission = self._admitter.begin_to_gather(uri, now, guard.of_calls(inf, 1))
             if admission is not None:
                 return admission, GATHERING
         admission = self._admitter.take_one(uri, now)
         if admission is Admission.ADDED:
             self._tables.count_found(1)
-        if not self._counters.queued or self._counters.state is not _RUNNING:
-            guard.settle()
+        guard.settle()
         self._scheduled = commits.changes + 1
         return admission, guard.thread
 
@@ -312,8 +302,7 @@ class Frontier:
         call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
-        leases: list[Lease] = []
-        guard, turns, counters, tables, out, future, rotation = self._of_lease
+        guard, leases = self._guard, list[Lease]()
         if guard.owner == ANSWERING and ttl is None and count.__class__ is int and 0 < count <= MOST_ANSWERED:
             try:
                 answered = self._answers.lease(leases, count, self._plain)
@@ -322,52 +311,13 @@ class Frontier:
                 guard.abort(e)
             if answered:
                 if answered == CUT_SHORT:
-                    turns.cut_short = True
+                    self._kernel.turns.cut_short = True
                     guard.operate(partial(guard.commit_after_lease, len(leases), count), changes=0)
                 elif answered == DUE:
                     guard.leave(0)
                 return leases
-        count = count if count.__class__ is int else arguments.whole(count, "count")
-        ttl = tables.in_force.frontier.lease_ttl if ttl is None else tables.in_force.lease_ttl(ttl)
-        if get_ident() != guard.owner:
-            guard.reenter()
-        try:
-            guard.owner = INSIDE
-            now = guard.read_clock() + guard.skew  # copies `Guard.now`
-            if not guard.latest <= now <= guard.horizon:
-                now = guard.now()
-            guard.latest = now
-            turns.cut_short = False
-            if (  # copies the questions of `Guard.catch_up`
-                now >= out.next_expiry
-                or now >= rotation.next_wake
-                or now >= future.next_due
-                or counters.revive_upto > 0
-                or counters.regrade_upto > 0
-                or guard.kernel.underway
-                or tables.attentive
-            ):
-                guard.catch_up(now)
-            if counters.state is _RUNNING:
-                turns.lease(leases, count, ttl, now)
-            if not leases or turns.cut_short:
-                guard.commit_after_lease(len(leases), count)
-            commits, env, queues, dirty, waiting = guard.of_end
-            commits.changes += len(leases)
-            guard.owner = guard.thread
-        except BaseException as e:
-            guard.owner = BROKEN
-            guard.abort(e)
-        if (  # copies the questions of `Guard.leave`
-            commits.changes >= commits.most
-            or monotonic() >= commits.next_tick
-            or env.due
-            or len(dirty) >= env.most_queues
-            or queues.overfull
-            or waiting
-        ):
-            guard.leave(0)
-        elif leases:
+        count, wait = arguments.whole(count, "count"), self._tables.in_force.lease_ttl(ttl)
+        if guard.lease(lambda now: self._kernel.lease(leases, count, wait, now), count):
             guard.answer()
         return leases
 
@@ -404,83 +354,35 @@ class Frontier:
         Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. For a lease that has
         landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
-        ending = None
-        if (
-            outcome is not _SUCCESS
-            or fetch_seconds is not None
-            or crawl_delay is not None
-            or (discovered is not _NO_URIS and (discovered or discovered.__class__ is not list))
-            or reason != ""
-            or delay is not None
-            or retire_queue is not False
-            or size != 0
-            or status != 0
-            or novel is not None
-            or address != ""
-            or digest != b""
-        ):
-            self._guard.enter()
-            ending = self._batch_finisher.checked(
-                Finish(
-                    lease,
-                    outcome,
-                    fetch_seconds=fetch_seconds,
-                    crawl_delay=crawl_delay,
-                    discovered=discovered,
-                    reason=reason,
-                    delay=delay,
-                    retire_queue=retire_queue,
-                    size=size,
-                    status=status,
-                    novel=novel,
-                    address=address,
-                    digest=digest,
-                )
+        self._guard.enter()
+        ending = self._batch_finisher.checked(
+            Finish(
+                lease,
+                outcome,
+                fetch_seconds=fetch_seconds,
+                crawl_delay=crawl_delay,
+                discovered=discovered,
+                reason=reason,
+                delay=delay,
+                retire_queue=retire_queue,
+                size=size,
+                status=status,
+                novel=novel,
+                address=address,
+                digest=digest,
             )
+        )
         self._end(lease, ending)
 
     def _end(self, lease: Lease, ending: Finish | None) -> None:
         """End a lease, as a success if no ending is given. Raises LeaseExpired."""
-        guard, leases, counters = self._guard, self._tables.leases, self._counters
-        if get_ident() != guard.owner:
-            guard.reenter()
-        now = guard.read_clock() + guard.skew  # copies `Guard.now`
-        if not guard.latest <= now <= guard.horizon:
-            now = guard.now()
-        guard.latest = now
-        try:
-            mine = leases.out.get(lease.id)
-        except (AttributeError, TypeError):
-            arguments.lease(lease, "finish")
-            raise
-        except BaseException as e:  # of the kernel
-            guard.owner = BROKEN
-            guard.abort(e)
-        if mine is None or now >= leases.next_expiry:
-            mine, now = guard.still_out(lease)
-        if guard.closed is not None:  # by a signal handler
-            guard.refuse()
-        try:
-            guard.owner = INSIDE
-            self._batch_finisher.end(mine, ending, now)
-            if not counters.queued or counters.state is not _RUNNING:
-                guard.settle()
-            if self._hooks.on_finish:
-                self._hooks.finished(mine, _SUCCESS if ending is None else ending.outcome)
-            commits, env, queues, dirty, waiting = guard.of_end
-            commits.changes += 1 if ending is None else 1 + len(ending.discovered)  # type: ignore[arg-type]  # it was checked
-            guard.owner = guard.thread
-        except BaseException as e:
-            guard.owner = BROKEN
-            guard.abort(e)
-        if (  # copies the questions of `Guard.leave`
-            commits.changes >= commits.most
-            or monotonic() >= commits.next_tick
-            or waiting
-            or (ending is not None and (env.due or len(dirty) >= env.most_queues or queues.overfull))  # by its results
-        ):
-            guard.leave(0)
-        elif ending is None or ending.outcome is _SUCCESS:
+        guard, found = self._guard, cast("Sequence[object]", () if ending is None else ending.discovered)
+        guard.operate_on(
+            arguments.lease(lease, "finish"),
+            lambda mine, now: self._batch_finisher.end(mine, ending, now),
+            changes=1 + len(found),
+        )
+        if ending is None or ending.outcome is Outcome.SUCCESS:
             guard.answer()
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
@@ -505,13 +407,6 @@ class Frontier:
                 return late
             if place:
                 finished = finished[place:]
-        if finished.__class__ is list and len(finished) == 1 and finished[0].__class__ is Lease:
-            # As each batch is, once only URIs of one host are left: a batch shares more work than one finish takes.
-            try:
-                self._end(finished[0], None)
-            except LeaseExpired:
-                late += finished
-            return late
         return late + self._batch_finisher.finish(finished)
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
@@ -524,9 +419,12 @@ class Frontier:
         O(1).
         """
         fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
-        mine, now = self._guard.still_out(arguments.lease(lease, "landed"))
-        self._guard.operate(lambda: self._finisher.land(mine, fetch_seconds, crawl_delay, now))
-        force_setattr(lease, "landed", True)  # the caller may have another record than `mine`
+
+        def operation(mine: Lease, now: float) -> None:
+            self._finisher.land(mine, fetch_seconds, crawl_delay, now)
+            force_setattr(lease, "landed", True)  # the caller may have another record than `mine`
+
+        self._guard.operate_on(arguments.lease(lease, "landed"), operation)
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Set the deadline of a lease to `ttl` seconds from now (None: the setting).
@@ -534,9 +432,12 @@ class Frontier:
         Raises LeaseExpired if it has ended.
         """
         ttl = self._tables.in_force.lease_ttl(ttl)
-        mine, now = self._guard.still_out(arguments.lease(lease, "renew"))
-        self._guard.operate(lambda: self._tables.leases.renewed(mine, now + ttl))
-        force_setattr(lease, "expires", now + ttl)
+
+        def operation(mine: Lease, now: float) -> None:
+            self._tables.leases.renewed(mine, now + ttl)
+            force_setattr(lease, "expires", now + ttl)  # the caller may have another record than `mine`
+
+        self._guard.operate_on(arguments.lease(lease, "renew"), operation)
 
     def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given: their URIs return to their places, and no delivery is counted.

@@ -116,9 +116,6 @@ class Guard:
         """What `Delivery` does once every commit interval, before a lease while a command is in progress, when an error
         drops what was not committed, and at the end."""
         self.commits = CommitSchedule(parts.kernel.tables)
-        self.of_end = self.commits, self.tables.env, self.tables.queues, self.tables.queues.dirty, hooks.waiting
-        """What `leave` looks at. The most frequent calls look at it themselves, and call `leave` if there is anything
-        to do, which is seldom: two calls of it would cost a tenth of the lease and finish of a URI."""
         self.watching: weakref.finalize[..., object] | None = None
         """Closes the files if the frontier is lost."""
         _open.add(self)
@@ -192,17 +189,18 @@ class Guard:
 
         Until another one is called, or something is due.
         """
-        if self.owner != self.thread:
+        plain = self.kernel.turns.plain
+        if plain is None or self.owner != self.thread:
             return
         try:
             self.owner = INSIDE  # no signal handler changes what is looked at here
             if self.closed is not None or not self._may_answer():
                 self.owner = self.thread
                 return
-            tables, plain = self.tables, self.kernel.turns.plain
+            tables = self.tables
             until = min(tables.leases.next_expiry, tables.future.next_due)
             terms = self.kernel.counters.queued, tables.in_force.frontier.lease_ttl, tables.longest_delay, turns.MAX_DUE
-            plain.begin((self.of_calls(until), terms))  # type: ignore[union-attr]  # it may answer
+            plain.begin((self.of_calls(until), terms))
             self.owner = ANSWERING
         except BaseException as e:
             self.owner = BROKEN
@@ -211,16 +209,16 @@ class Guard:
     def _may_answer(self) -> bool:
         """Return whether plain turns are all that the next calls may need, as of now."""
         kernel, tables, counters = self.kernel, self.tables, self.kernel.counters
-        return not (
-            kernel.turns.plain is None
-            or not (tables.leases_plainly and tables.ends_plainly)
-            or counters.state is not CrawlState.RUNNING
-            or counters.revive_upto > 0
-            or counters.regrade_upto > 0
-            or kernel.underway
-            or tables.attentive
-            or self.commits.in_batch
-            or self.hooks.asks
+        return (
+            tables.leases_plainly
+            and tables.ends_plainly
+            and counters.state is CrawlState.RUNNING
+            and not counters.revive_upto
+            and not counters.regrade_upto
+            and not kernel.underway
+            and not tables.attentive
+            and not self.commits.in_batch
+            and not self.hooks.asks
         )
 
     def refuse(self) -> NoReturn:
@@ -238,8 +236,6 @@ class Guard:
         """Return the time in epoch seconds, which never goes backwards, and goes on as before if the clock is set.
 
         Raises FrontierError for a clock that gives no such time.
-
-        `Frontier.lease` and `Frontier.finish` do the same between the latest time and the horizon, without a call.
         """
         now = arguments.time_of_clock(self.read_clock() + self.skew)
         if not self.latest <= now <= self.horizon:
@@ -268,8 +264,9 @@ class Guard:
 
     def settle(self) -> None:
         """Update the state of the crawl after a change."""
-        counters = self.kernel.counters
-        before = counters.state
+        counters, before = self.kernel.counters, self.kernel.counters.state
+        if before is CrawlState.RUNNING and counters.queued:
+            return  # the common case: it is not empty
         if self.kernel.settle():
             self.hooks.paused_at_finish()
         if counters.state is not before:
@@ -332,34 +329,25 @@ class Guard:
         finally:
             self.owner = self.thread
 
-    def still_out(self, lease: Lease) -> tuple[Lease, float]:
-        """End the leases that have expired; return the frontier's own record of one, and the time.
+    def operate_on(self, lease: Lease, operation: Callable[[Lease, float], object], *, changes: int = 1) -> None:
+        """Run one operation on a lease, which gets the frontier's own record of it, and the time.
 
-        Raises LeaseExpired.
+        Leases that have expired end first. Raises LeaseExpired.
         """
-        self.enter()
-        now = self.now()
-        try:
-            self.owner = INSIDE
+
+        def on_mine() -> bool:
+            now = self.now()
             self.kernel.lease_expiry.expire(now)
-            self.settle()
-            self.owner = self.thread
-        except BaseException as e:
-            self.owner = BROKEN
-            self.abort(e)
-        try:
             mine = self.tables.leases.in_time(lease.id, now)
-        except Exception:
-            raise
-        except BaseException as e:  # of the kernel
-            self.owner = BROKEN
-            self.abort(e)
-        if mine is None:
-            self.leave(1)
+            if mine is None:
+                return False
+            operation(mine, now)
+            return True
+
+        if not self.operate(on_mine, changes=changes):
             raise LeaseExpired(
                 f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
             )
-        return mine, now
 
     def tick(self) -> None:
         """Apply commands from the mailbox, and commit changes: once every commit interval."""
@@ -412,6 +400,19 @@ class Guard:
         tables.queues.committed()
         if tables.filter is not None:
             tables.filter.committed()
+
+    def lease(self, hand_out: Callable[[float], list[Lease]], wanted: int) -> list[Lease]:
+        """Return the leases that `hand_out` makes as of the time that it is given, after all that comes before one."""
+
+        def operation() -> list[Lease]:
+            now = self.now()
+            self.catch_up(now)
+            leases = hand_out(now)
+            self.commit_after_lease(len(leases), wanted)
+            self.commits.changes += len(leases)
+            return leases
+
+        return self.operate(operation, changes=0)
 
     def commit_after_lease(self, leased: int, wanted: int) -> None:
         """Commit if a lease has found nothing, or has more to do after moving many queues."""

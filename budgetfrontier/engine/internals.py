@@ -15,7 +15,7 @@ from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.changelog import Changelog
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.disk_guard import DiskGuard
-from budgetfrontier.engine.guard import BROKEN, INSIDE, Guard
+from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.regulation import Asked
 from budgetfrontier.errors import FrontierError
@@ -204,19 +204,10 @@ class Internals:
         queues, per_queue = arguments.whole(queues, "queues"), arguments.whole(per_queue, "per_queue")
         limit = arguments.whole(limit, "limit")
         ttl = self._tables.in_force.lease_ttl(ttl)
-        try:
-            guard.owner = INSIDE
-            now = guard.now()
-            guard.catch_up(now)
-            leases = kernel.lease_queues(queues, per_queue, key, ttl, now, limit)
-            if not leases or kernel.turns.cut_short:
-                guard.commit_after_lease(len(leases), queues)
-            guard.owner = guard.thread
-        except BaseException as e:
-            guard.owner = BROKEN
-            guard.abort(e)
-        guard.leave(len(leases))
-        return leases
+        return guard.lease(
+            lambda now: kernel.lease_queues(queues, per_queue, key, ttl, now, limit),
+            queues,
+        )
 
     def queue_keys(self, after: str = "", *, limit: int = 1000) -> list[str]:
         """Return the keys of the queues that follow a key, in the order of their bytes. O(limit)."""

@@ -63,6 +63,12 @@ class Kernel:
             if self.tables.in_force.least_active:
                 self.turns.keep_active(self.tables.in_force.least_active, now)
 
+    def lease(self, leases: list[Lease], count: int, ttl: float, now: float) -> list[Lease]:
+        """Lease URIs, each queue in its turn, until `leases` has `count`; return it. Raises PolicyError."""
+        if self.counters.state is _RUNNING:
+            self.turns.lease(leases, count, ttl, now)
+        return leases
+
     def lease_queues(
         self, queues: int, per_queue: int, key: str | None, ttl: float, now: float, limit: int
     ) -> list[Lease]:
@@ -126,8 +132,6 @@ class Kernel:
     def settle(self) -> bool:
         """Update the state of the crawl after a change; return True if it has just paused because it is empty."""
         counters, before = self.counters, self.counters.state
-        if before is CrawlState.RUNNING and counters.queued:
-            return False  # the common case: it is not empty
         counters.state = self.next_state()
         if counters.state is not CrawlState.PAUSED or before in (CrawlState.PAUSED, CrawlState.PAUSING):
             return False

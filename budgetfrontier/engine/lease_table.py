@@ -2,7 +2,7 @@
 
 A lease is only a mark: its URI stays in its queue. It is written only if it is still out at a commit, so that most are
 never written; a crash then needs no repair beyond counting a delivery. `engine.lease_expiry` ends leases that
-expire or were lost with their process; `Guard.still_out` raises LeaseExpired for them.
+expire or were lost with their process; `Guard.operate_on` raises LeaseExpired for them.
 """
 
 from __future__ import annotations

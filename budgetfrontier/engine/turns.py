@@ -154,7 +154,7 @@ class Turns:
         self.cut_short = True
 
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
-        """Hand out up to `count` URIs, each queue in its turn, into an empty list.
+        """Hand out URIs, each queue in its turn, until there are `count` in the list; the kernel may have begun it.
 
         Raises PolicyError if a policy fails before the first URI; after it, the next call meets that queue first, and
         raises.
@@ -227,7 +227,8 @@ class Turns:
         """
         tables = self._tables
         record = tables.pending.next(queue.id)
-        uri = restore_pending(*(record or tables.pending.head(queue.id) or _NOTHING), queue.queue)
+        key, value = record or tables.pending.head(queue.id) or _NOTHING
+        uri = restore_pending(key, value, queue.queue)
         settings = tables.in_force.for_uri(uri.url, queue.queue, uri.source)
         if queue.revision != tables.counters.settings_revision:
             self.settings.take_budgets(queue, *self.settings.asked(queue, uri))

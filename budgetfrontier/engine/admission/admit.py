@@ -247,7 +247,8 @@ class Admitter:
             counters.duplicates += 1
             return _DUPLICATE
         counters.scheduled += 1
-        self._placer.place({fingerprint: candidate}, now)
+        self._placer.add(fingerprint, candidate, now)
+        self._placer.write()
         return _ADDED
 
     # -- batches
@@ -330,9 +331,9 @@ class Admitter:
         """List the seeds of a batch that were admitted, or are known; a FULL one may come again."""
         seeds = self._tables.seeds
         for key, candidate, uri in found.seeds:
-            if candidate is not None and found.candidates.get(key) is candidate:
+            if found.candidates.get(key) is candidate:
                 seeds.scheduled(uri, candidate.queue, now, admitted, reasons.get(key, "") if reasons else "")
-            elif candidate is None or (key not in found.forced and self._seen.is_seen(key)):
+            elif key not in found.forced and self._seen.is_seen(key):
                 seeds.scheduled(uri, "", now, SeedFate.KNOWN)
 
     def _admit_while_there_is_room(
@@ -344,7 +345,7 @@ class Admitter:
         """
         candidates, each = found.candidates, found.each
         met: set[Any] = self._seen.known(candidates.keys() - set(found.forced))
-        arrivals, limits = self._placer.arrivals(now), list[tuple[UriCandidate, str]]()
+        limits: list[tuple[UriCandidate, str]] = []
         candidates.clear()
         for number, (key, candidate) in enumerate(each):
             if candidate is None or key in met:
@@ -356,10 +357,10 @@ class Admitter:
             else:
                 met.add(key)
                 candidates[key] = candidate
-                arrivals.add(key, candidate)
+                self._placer.add(key, candidate, now)
                 if type(key) is bytes:
                     self._seen.add_all((key,))
-        arrivals.write()
+        self._placer.write()
         return limits
 
     def _refuse(self, limit: str, count: int, tally: Tally | None) -> None:

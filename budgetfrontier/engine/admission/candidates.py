@@ -112,29 +112,18 @@ class Candidates:
         tables.queue_key = self.queue_key
         self.canonicalizer_id = policy_factory.canonicalizer_id(frontier)
 
-    @property
-    def _in_force(self) -> SettingsInForce:
-        return self._tables.in_force
-
     # -- a batch
 
     def read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, recent: set[str]) -> Batch:
-        """Read a batch, except the URLs in `recent`; count INVALID URIs."""
+        """Read a batch, except plain URLs in `recent`; count INVALID URIs."""
         found = Batch({}, [], [], [], [], [])
         candidates, forced, invalid, each, reasons, seeds = found
         if self._overridden_in is not self._tables.in_force:
             self._forget_overrides()
         for given in batch:
             url = identifying_url(given)
-            if url is not None and url in recent:
+            if url is not None and url in recent and (type(given) is str or _is_url_and_payload(given)):
                 each.append((Admission.DUPLICATE, None))
-                if (
-                    isinstance(given, CrawlUri)
-                    and given.directive != uri_order.NORMAL
-                    and is_seed(given)
-                    and (via is None or given.hops)
-                ):
-                    seeds.append((None, None, given))
                 continue
             try:
                 fingerprint, candidate = self.read_plain(given, url, via) or self.prepare(given, via)
@@ -168,11 +157,10 @@ class Candidates:
             if not simple or via is not None or url is None or not _is_url_and_payload(given):
                 return None
             payload = given.payload
-        parts = None if url is None else self._plain_parts(url)
-        if url is None or parts is None:
+        if url is None or (parts := self._plain_parts(url)) is None:
             return None
         fingerprint, authority, rest = parts
-        queue, short, in_force = authority.queue, authority.short + rest, self._in_force
+        queue, short, in_force = authority.queue, authority.short + rest, self._tables.in_force
         value = plain_value(authority, short, via, payload)
         if simple:
             cost = in_force.constant_cost or 0
@@ -181,7 +169,7 @@ class Candidates:
         return fingerprint, self._candidate(url, queue, value, short, uri, self._settings_of(authority, url))
 
     def _settings_of(self, authority: Authority, url: str) -> QueueSettings:
-        effective = self._in_force.effective
+        effective = self._tables.in_force.effective
         if authority.overriding is None:
             authority.overriding = effective.by_authority(url, authority.queue)
         overriding = authority.overriding
@@ -261,14 +249,14 @@ class Candidates:
         else:
             queue = queue or self.queue_key(CrawlUri(url))
             value = encode_url(url, queue)
-        settings = self._in_force.for_uri(url, queue, None if uri is None else uri.source)
+        settings = self._tables.in_force.for_uri(url, queue, None if uri is None else uri.source)
         return fingerprint, self._candidate(url, queue, value, shorten(url, queue), uri, settings)
 
     def _candidate(
         self, url: str, queue: str, value: bytes, short: str, uri: CrawlUri | None, settings: QueueSettings
     ) -> UriCandidate:
         """Return a candidate with the cost and the precedences that policies give it. Raises PolicyError."""
-        in_force, precedence = self._in_force, None
+        in_force, precedence = self._tables.in_force, None
         cost = in_force.cost(url, uri, settings)
         own_precedence = in_force.uri_precedence(url, uri, settings)
         if in_force.asks_precedence:
@@ -337,10 +325,12 @@ class Candidates:
         return self._parse(uri.url)[1]
 
     def _form(self, url: str) -> str:
-        return policy_results.form(self._canonical, self._in_force.frontier.canonicalization_policy, url)
+        return policy_results.form(self._canonical, self._tables.in_force.frontier.canonicalization_policy, url)
 
     def _no_form(self, url: str, error: Exception) -> PolicyError:
-        return policy_results.raised("canonicalization", self._in_force.frontier.canonicalization_policy, url, error)
+        return policy_results.raised(
+            "canonicalization", self._tables.in_force.frontier.canonicalization_policy, url, error
+        )
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI with a normalized URL is placed on.
@@ -364,7 +354,7 @@ class Candidates:
         return key
 
     def _assigned_key(self, uri: CrawlUri) -> str:
-        key = policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
+        key = policy_results.queue_key(self._assign, self._tables.in_force.frontier.queue_assignment_policy, uri)
         for former in self._former:
             before = former(uri)
             if before is not None and before != key and (before, key) not in self._rekeyed:

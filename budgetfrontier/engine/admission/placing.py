@@ -17,18 +17,56 @@ EARLIEST = 1.0  # epoch seconds: keys sort only positive times
 
 
 class Placer:
-    """Puts new URIs on their queues, in order. O(1) each."""
+    """Puts new URIs on their queues one after the other: each may change the queue for the next. O(1) each.
+
+    Only their pending records wait, for `write`: all of a batch are written together.
+    """
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
         self._tables = tables
         self._turns = turns
+        self._records: list[tuple[bytes, bytes]] = []
+        self._urls: list[New] = []
+        self._lowest: dict[int, int] = {}
+        """By queue, the lowest precedence of its URIs that wait to be written."""
 
     def place(self, candidates: dict[Any, UriCandidate], now: float) -> None:
         """Put candidates on their queues, given by fingerprint."""
-        arrivals = self.arrivals(now)
         for fingerprint, candidate in candidates.items():
-            arrivals.add(fingerprint, candidate)
-        arrivals.write()
+            self.add(fingerprint, candidate, now)
+        self.write()
+
+    def add(self, fingerprint: Any, candidate: UriCandidate, now: float) -> None:
+        """Put a candidate on its queue, or schedule it for later if it has a `not_before` ahead.
+
+        `fingerprint` is a number if none is recorded.
+        """
+        tables, uri = self._tables, candidate.uri
+        if uri is not None and _is_for_later(tables, uri, now):
+            _postpone(tables, candidate, uri)
+            return
+        queue = tables.queues.find_or_create(candidate.queue)
+        tables.counters.ordinal = ordinal = tables.counters.ordinal + 1
+        key = _key(queue.id, candidate, ordinal)
+        self._records.append((key, candidate.value))
+        if tables.urls is not None:
+            self._urls.append((fingerprint, queue.id, candidate.short, key))
+        lowest = self._lowest_of(queue.id, candidate) if tables.in_force.ranks_by_uris else None
+        self._turns.arrived(queue, 1, candidate.short, candidate.settings, candidate.precedence, now, lowest=lowest)
+
+    def _lowest_of(self, queue_id: int, candidate: UriCandidate) -> int:
+        """Return the lowest precedence of the URIs of a queue that wait to be written, with one more."""
+        own = candidate.cost if candidate.own_precedence is None else candidate.own_precedence
+        self._lowest[queue_id] = lowest = min(own, self._lowest.get(queue_id, own))
+        return lowest
+
+    def write(self) -> None:
+        """Write the pending records: once, at the end."""
+        urls = self._urls
+        forced = bool(urls) and any(isinstance(fingerprint, int) for fingerprint, *_ in urls)
+        self._records.sort()
+        self._tables.pending.insert(self._records, None if forced else urls)
+        self._records, self._urls, self._lowest = [], [], {}
 
     def bury(self, candidate: UriCandidate, fingerprint: bytes, reason: str, now: float) -> None:
         """Add a candidate to the dead letters of its queue, with the rank that it takes if it is replayed."""
@@ -39,58 +77,6 @@ class Placer:
         tables.dead_letters.add(queue, _key(queue.id, candidate, ordinal), candidate.value, reason, now)
         if tables.urls is not None:
             tables.urls.completed(fingerprint, candidate.queue, candidate.short)
-
-    def arrivals(self, now: float) -> Arrivals:
-        """Return a batch to which candidates are added in order."""
-        return Arrivals(self._tables, self._turns, now)
-
-
-class Arrivals:
-    """URIs put on their queues one after the other: each may change the queue for the next.
-
-    Only their pending records wait, for `write`: all of a batch are written together. O(1) each.
-    """
-
-    def __init__(self, tables: Tables, turns: Turns, now: float) -> None:
-        self._tables = tables
-        self._turns = turns
-        self._now = now
-        self._lowest: dict[int, int] = {}
-        """By queue, the lowest precedence of its URIs."""
-        self._records: list[tuple[bytes, bytes]] = []
-        self._urls: list[New] = []
-
-    def add(self, fingerprint: Any, candidate: UriCandidate) -> None:
-        """Put a candidate on its queue, or schedule it for later if it has a `not_before` ahead.
-
-        `fingerprint` is a number if none is recorded.
-        """
-        tables, uri = self._tables, candidate.uri
-        if uri is not None and _is_for_later(tables, uri, self._now):
-            _postpone(tables, candidate, uri)
-            return
-        queue = tables.queues.find_or_create(candidate.queue)
-        tables.counters.ordinal += 1
-        key = _key(queue.id, candidate, tables.counters.ordinal)
-        self._records.append((key, candidate.value))
-        if tables.urls is not None:
-            self._urls.append((fingerprint, queue.id, candidate.short, key))
-        lowest = self._lowest_of(queue.id, candidate) if tables.in_force.ranks_by_uris else None
-        self._turns.arrived(
-            queue, 1, candidate.short, candidate.settings, candidate.precedence, self._now, lowest=lowest
-        )
-
-    def _lowest_of(self, queue_id: int, candidate: UriCandidate) -> int:
-        """Return the lowest precedence of the URIs of a queue, with one more."""
-        own = candidate.cost if candidate.own_precedence is None else candidate.own_precedence
-        self._lowest[queue_id] = lowest = min(own, self._lowest.get(queue_id, own))
-        return lowest
-
-    def write(self) -> None:
-        """Write the pending records: once, at the end."""
-        forced = any(isinstance(fingerprint, int) for fingerprint, *_ in self._urls)
-        self._records.sort()
-        self._tables.pending.insert(self._records, None if forced else self._urls)
 
 
 def _key(queue_id: int, candidate: UriCandidate, ordinal: int) -> bytes:

@@ -37,5 +37,5 @@ class Batch(NamedTuple):
     """For each URI, also repeated ones: its key and candidate, or the result and None if it is refused."""
     reasons: list[str]
     """Why each of the invalid is INVALID."""
-    seeds: list[tuple[Any, UriCandidate | None, CrawlUri]]
-    """The seeds among them: the key and candidate of each; both None for one seen recently."""
+    seeds: list[tuple[Any, UriCandidate, CrawlUri]]
+    """The seeds among them, each with its key and candidate."""
