@@ -181,10 +181,9 @@ def sentence(found: AdjustmentOutcome, effect: dict[str, Any]) -> str:
     else:
         parts += _beside(found.fetched, found.spent, promise)
     was = "" if found.retired_before is None else f", {found.retired_before:,} before"
+    since = f" ({found.retired_again:,} since then)" if found.retired_again else ""
     if found.retired is not None:
-        parts.append(f"{found.retired:,} of {counted(found.queues, 'queue')} RETIRED{was}")
-    if found.retired_again:
-        parts.append(f"{found.retired_again:,} of these since")
+        parts.append(f"{found.retired:,} of {counted(found.queues, 'queue')} RETIRED{since}{was}")
     return ", ".join(parts)
 
 

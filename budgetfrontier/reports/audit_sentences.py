@@ -64,13 +64,20 @@ def undone(effect: _Values) -> str:
     return f"{effect['queue']}: {changed}" if "queue" in effect else changed
 
 
-def _changed(effect: _Values) -> list[str]:
+def by_name(effect: _Values) -> str:
+    """Return that a queue which stays RETIRED is so by name now, or no more; "" if that has not changed."""
     before, after = effect.get("before", {}), effect.get("after", {})
     stays = before.get("state") == after.get("state") == "RETIRED"
-    held = "retired by name now, so that no change of settings revives it"
-    freed = "retired by name no more, so that a change of settings may revive it"
-    by_name = [held if after["by_name"] else freed] if stays and before["by_name"] != after["by_name"] else []
-    return by_name + [
+    if not stays or before.get("by_name") == after.get("by_name"):
+        return ""
+    if after.get("by_name"):
+        return "retired by name now, so that no change of settings revives it"
+    return "retired by name no more, so that a change of settings may revive it"
+
+
+def _changed(effect: _Values) -> list[str]:
+    before, after = effect.get("before", {}), effect.get("after", {})
+    return [name for name in [by_name(effect)] if name] + [
         f"{in_words(name)} {_value(name, before.get(name))} -> {_value(name, value)}"
         for name, value in after.items()
         if value != before.get(name) and name in ("state", "pause_reason", *PACE, "wake_time")

@@ -56,10 +56,8 @@ def states_bar(counts: Mapping[str, int], *, link: str = "") -> str:
             parts.append(f'<rect class="{css_class(state)}" {shape}><title>{state} {count:,}</title></rect>')
         left += width
         name = f'<a href="{escape(link + state, quote=True)}">{state}</a>' if link else str(state)
-        share = percent(count / total, 1) if count else "0"
-        legend.append(
-            f'<li><i class="key {css_class(state)}"></i>{name} <b>{count:,}</b> <small>{escape(share)}</small></li>'
-        )
+        share = f" <small>{escape(percent(count / total, 1))}</small>" if count else ""
+        legend.append(f'<li><i class="key {css_class(state)}"></i>{name} <b>{count:,}</b>{share}</li>')
     bar = '<svg class="bar" viewBox="0 0 1000 20" preserveAspectRatio="none" role="img" aria-label="queues by state">'
     return f'{bar}{"".join(parts)}</svg>\n<ul class="legend">{"".join(legend)}</ul>\n'
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from budgetfrontier.core.model import CrawlState, CrawlUri, Directive, QueueRecord, QueueState
-from budgetfrontier.core.units import format_time, say_duration
+from budgetfrontier.core.units import counted, format_time, say_duration
 from budgetfrontier.core.uris import robots_url
 from budgetfrontier.reports.exhausted_reasons import add_deletion, explain_exhausted
 from budgetfrontier.reports.explanation import Explanation, Outlook
@@ -106,12 +106,14 @@ class QueueReasons:
             case QueueState.IN_PROCESS:
                 expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
                 left = f"{say_duration(max(expires) - self._now)} at the most" if expires else ""
-                left = left and f", the last of them for {left}"
+                one = queue.out == 1
+                left = left and f", {'' if one else 'the last of them '}for {left}"
                 landed = f" ({queue.landed} landed)" if queue.landed else ""
-                until = f"{left}; no more may go out until one is finished"
+                until = f"{left}; no more may go out until {'it' if one else 'one'} is finished"
                 if not are_leases_held(self._reader.process()):
                     until = f", with {GONE}"
-                text = f"{name} is IN_PROCESS: URIs out: {queue.out}{landed}{until}."
+                out = counted(queue.out, "URI is", "URIs are")
+                text = f"{name} is IN_PROCESS: {out} out{landed}{until}."
                 explanation.add("in-process", text, verdict=Outlook.LATER)
             case QueueState.SNOOZED:
                 self._explain_wait(explanation, queue, f"{name} is SNOOZED")

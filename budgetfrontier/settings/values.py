@@ -120,7 +120,8 @@ def _doubt_duration(written: object, seconds: float, default: float) -> str | No
 
 def _doubt_size(written: object, size: int, default: int) -> str | None:
     if _is_bare(written) and 0 < size < 1000 and not 0 < default < 1000:
-        return f"{size} is {size} bytes; write {size}KB, {size}MB or {size}GB if those are meant, else {size}B"
+        are = units.counted(size, "byte")
+        return f"{size} is {are}; write {size}KB, {size}MB or {size}GB if those are meant, else {size}B"
     return None
 
 

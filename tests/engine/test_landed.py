@@ -205,7 +205,7 @@ def test_a_lease_that_is_kept_stays_landed(tmp_path: Path) -> None:
         assert paths([third]) == ["2"] and f.lease(1) == []
         with Reader(tmp_path / "frontier") as reader:
             told = explain(reader, "a.test", job="job", now=START).text()
-        assert "a.test is IN_PROCESS: URIs out: 3 (2 landed), the last of them for 5m" in told
+        assert "a.test is IN_PROCESS: 3 URIs are out (2 landed), the last of them for 5m" in told
         for lease in before, after, third:
             f.finish(lease)
         assert (record(f, "A").out, record(f, "A").landed) == (0, 0)

@@ -76,7 +76,7 @@ def test_an_operator_keeps_what_a_dry_run_promises(tmp_path: Path) -> None:
         found = operator.outcomes([row])[row.id]
     told = sentence(found, row.entry.effect)
     assert "fetched 3 of the 3 promised, spent 3 of 3 (up to 3 with URIs that come later), " in told
-    assert ", 1 of 1 queue RETIRED, 1 before, 1 of these since" in told
+    assert ", 1 of 1 queue RETIRED (1 since then), 1 before" in told
 
 
 def told_after(folder: Path, args: dict[str, Any]) -> tuple[str, str]:

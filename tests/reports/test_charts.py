@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from budgetfrontier.reports.charts import chart, curve, horizon, stacked_chart, strip
+from budgetfrontier.core.model import QueueState
+from budgetfrontier.reports.charts import chart, curve, horizon, stacked_chart, states_bar, strip
 
 NOON = 1_795_435_200.0
 """2026-11-23 12:00 UTC."""
@@ -72,3 +73,8 @@ def test_layers_are_stacked_with_the_first_at_the_bottom() -> None:
     assert text.index('class="layer s-inactive"') < text.index('class="layer s-in-process"'), "it is painted first"
     top, below = (found.split() for found in re.findall(r'polyline class="line" points="([^"]*)"', text)[1::2])
     assert [point.partition(",")[2] for point in (top[0], below[0])] == ["18.2", "34.4"]
+
+
+def test_a_state_without_queues_has_no_share() -> None:
+    bar = states_bar({QueueState.READY: 3, QueueState.RETIRED: 1})
+    assert "READY <b>3</b> <small>75.0%</small>" in bar and "SNOOZED <b>0</b></li>" in bar

@@ -56,9 +56,7 @@ def test_columns_are_left_out_in_order_before_long_values_become_unreadable() ->
 
 
 @pytest.mark.parametrize("width", [45, 60, 80, 120, 300])
-@pytest.mark.parametrize(
-    "outcome", ["", "in 3m, fetched 20, spent 60, 1 of 1 queue RETIRED, 1 before, 1 of these since"]
-)
+@pytest.mark.parametrize("outcome", ["", "in 3m, fetched 20, spent 60, 1 of 1 queue RETIRED (1 since then), 1 before"])
 def test_sentences_are_wrapped_or_below_their_row_and_never_cut(width: int, outcome: str) -> None:
     what = "Set queue_total_budget to 100 (before: 40) for queue:calendar.test; 1 queue matched, 1 changed."
     row = (4, "2026-11-29T18:20:00Z", "adjust", "anna", "a trap that gives a page for each day", what, outcome)

@@ -204,6 +204,7 @@ def test_settings_with_which_nothing_happens_are_warned_of(tmp_path: Path, setti
         ("frontier: {retry: {delay: 900000}}", "900000 is 10d10h; write 900000ms if milliseconds are meant"),
         ("frontier: {retry: {delay: 25h}}", "25h is more than a day"),
         ("fetch: {timeout: 20000}", "20000 is 5h33m; write 20000ms if milliseconds are meant"),
+        ("limits: {max_bytes: 1}", "1 is 1 byte; write 1KB, 1MB or 1GB if those are meant, else 1B"),
         ("limits: {max_bytes: 10}", "10 is 10 bytes; write 10KB, 10MB or 10GB if those are meant, else 10B"),
         ("overrides: [{match: '*', set: {min_delay: 3000}}]", None),
         (

@@ -42,7 +42,7 @@ def tell_queues(op: str, args: argparse.Namespace, details: dict[str, Any], effe
 
 def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
     """Print the changes by a command to a queue."""
-    from budgetfrontier.reports.audit_sentences import still_over, waits_longer
+    from budgetfrontier.reports.audit_sentences import by_name, still_over, waits_longer
     from budgetfrontier.reports.format import clean
 
     key = clean(args.key)
@@ -57,7 +57,8 @@ def tell_queue(op: str, args: argparse.Namespace, details: dict[str, Any], effec
         return
     until, block = effect["after"]["wake_time"], effect["before"].get("block", 0.0)
     wakes = f", until {format_time(until)}" if op == "snooze" else ", blocked no more" if op == "wake" and block else ""
-    say(f"{key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}{still_over(effect)}")
+    change = by_name(effect) or f"{effect['before']['state']} -> {effect['after']['state']}"
+    say(f"{key}: {change}{wakes}{still_over(effect)}")
     if op == "snooze" and details["until"] <= time.time():
         note(_PAST)
     elif op == "snooze" and (longer := waits_longer(details, effect)):

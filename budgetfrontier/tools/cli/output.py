@@ -101,13 +101,15 @@ def write_queue(
 
 def write_patterns(args: argparse.Namespace, record: QueueRecord, sample: Sequence[PendingUri]) -> None:
     """Print the patterns of the paths of a queue, of a sample of its URIs, the most frequent first."""
-    from budgetfrontier.reports.format import percent
+    from budgetfrontier.reports.format import clean, percent
     from budgetfrontier.reports.path_patterns import path_patterns
     from budgetfrontier.reports.queue_sample import WALKED
 
     found = path_patterns((item.uri.url for item in sample), args.limit)
     rows = ((one.urls, percent(one.urls / len(sample)), one.pattern, one.example) for one in found)
     common.write_rows(args, rows, PATTERN_COLUMNS)
+    if not sample:
+        note(f"{clean(record.queue)} holds no URI, and so has no patterns")
     if len(sample) < record.queued:
         margin = percent(0.98 / len(sample) ** 0.5)  # the widest of 95 of 100 such samples, for a share of a half
         exact = f"a share of all URIs is within {margin} of the one here, 19 times of 20"

@@ -693,6 +693,7 @@ def test_a_queue_is_looked_at_all_over_and_by_the_patterns_of_its_paths(tmp_path
 def test_the_patterns_of_a_queue_with_nothing_in_it(stopped: Path, cli: Cli) -> None:
     answer = cli("queue", stopped, "gone.test", "--patterns")
     assert (answer.code, answer.out.splitlines()) == (0, ["uris  share  pattern  example"])
+    assert "gone.test holds no URI, and so has no patterns" in answer.err
     assert "http" not in cli("queue", stopped, "gone.test", "--spread").out.partition("\n\n")[2]
 
 

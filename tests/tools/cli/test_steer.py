@@ -415,6 +415,13 @@ def test_retire_and_unretire(job: Path, cli: Cli) -> None:
     until(lambda: look(job, "snoozed.test").state in ("INACTIVE", "SNOOZED"))
 
 
+def test_what_becomes_of_a_queue_that_stays_retired_is_told(stopped: Path, cli: Cli) -> None:
+    told = "capped.test: retired by name now, so that no change of settings revives it\n"
+    assert cli("retire", stopped, "capped.test", "--dry-run").out == told
+    assert cli("retire", stopped, "capped.test").out == told
+    assert cli("retire", stopped, "capped.test").out == "capped.test: RETIRED -> RETIRED\n"
+
+
 def test_snooze_and_wake(job: Path, cli: Cli) -> None:
     before = time.time()
     answer = cli("snooze", job, "snoozed.test", "--for", "2h")

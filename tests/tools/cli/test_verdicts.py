@@ -449,7 +449,7 @@ def test_the_leases_of_a_killed_process_are_out_no_more(job: Path, cli: Cli) -> 
     found = cli("explain", job, lease.uri.url).out
     assert f"It was being crawled, by {gone}" in found and "at the most" not in found
     found = cli("explain", job, "a.test").out
-    assert f"a.test is IN_PROCESS: URIs out: 1, with {gone}" in found and "finished." not in found
+    assert f"a.test is IN_PROCESS: 1 URI is out, with {gone}" in found and "finished." not in found
 
 
 # -- the history
