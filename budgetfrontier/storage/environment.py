@@ -137,7 +137,7 @@ class Environment:
         """Whether to commit soon: as many pages are dirty as should be kept in memory."""
         self._written = self._added = 0
         # With a million queues, each record also dirties a page of its own; with thousands, records share pages.
-        self.most_queues = MOST_QUEUES - min(self._pages(keys.QUEUES), MOST_QUEUES * 2 // 3)
+        self.most_queues = MOST_QUEUES - min(self._pages(keys.QUEUES), MOST_QUEUES * 4 // 5)
         pages = self._pages(keys.SEEN)
         # The number of new URIs that are expected to hit that many pages, at random.
         self._most_added = inf if pages <= MOST_SEEN_PAGES else -pages * log1p(-MOST_SEEN_PAGES / pages)
