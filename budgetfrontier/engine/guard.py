@@ -166,7 +166,8 @@ class Guard:
     def _count(self, answered: tuple[float, int] | None) -> None:
         """Count the calls that the kernel has answered: the time of the last one, and their operations."""
         if answered is not None:
-            self.latest, operations = answered
+            latest, operations = answered
+            self.latest = max(self.latest, latest)  # tables may have asked for the time in one of them
             self.commits.changes += operations
 
     def of_calls(self, until: float, operations: int = 0) -> tuple[tuple[Any, ...], tuple[float, float, int, int]]:

@@ -114,6 +114,11 @@ class PlainTurns:
         return self._tables.rotation.next_wake
 
     @property
+    def next_wake_of_groups(self) -> float:
+        """The earliest wake time of groups; `inf` if none waits."""
+        return self._tables.groups.first_wake()
+
+    @property
     def snoozed(self) -> Any:
         """A cursor of the table `snoozed`."""
         return self._tables.env.snoozed
@@ -181,8 +186,7 @@ class PlainTurns:
         self.begin()
         moved: tuple[bool, int] = self.kernel.wake_due(now, limit, self)
         self.settle()
-        if self._tables.counters.groups:
-            self._tables.rotation.next_wake = min(self.next_wake, self._tables.groups.first_wake())
+        self._tables.rotation.next_wake = min(self.next_wake, self.next_wake_of_groups)
         return moved
 
     def lease(self, leased: list[Lease], count: int, deadline: float, now: float) -> bool:

@@ -153,9 +153,10 @@ def test_it_hands_out_uris_with_the_pages_on_which_they_were_found() -> None:
         assert watched.handed_out == len(given)
 
 
+@pytest.mark.parametrize("keep_urls", [False, True])
 @pytest.mark.parametrize("call", ["finish", "finish_many", "tuple"])
-def test_it_admits_the_links_of_pages(call: str) -> None:
-    with memory(ManualClock(START)) as frontier:
+def test_it_admits_the_links_of_pages(call: str, keep_urls: bool) -> None:
+    with memory(ManualClock(START), keep_urls=keep_urls) as frontier:
         watched = Kernel(frontier)
         frontier.schedule_many(pages("abc", 3))
         for number in range(9):
@@ -523,6 +524,44 @@ def test_bad_leases_are_refused_before_anything_changes(bad: list[Any]) -> None:
             frontier.finish(Lease([1], "a", lease.uri, 1, 0.0, 1))  # type: ignore[arg-type]
         frontier.finish(lease)
         frontier.check()
+
+
+@pytest.mark.parametrize("name", ["quotas", "groups", "quotas of groups"])
+def test_it_answers_leases_that_wake_queues_where_no_group_is_due(name: str) -> None:
+    clock = ManualClock(START)
+    with memory(clock, **PLAIN[name], polite=True) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(pages("abcd", 5))
+        clock.advance(1)  # Python looks at the clock once
+        frontier.finish_many(frontier.lease(4))
+        for _ in range(3):
+            clock.advance(60)
+            before = watched.answered
+            frontier.finish_many(frontier.lease(3))
+            assert watched.answered == before + 2
+        frontier.check()
+
+
+def test_time_goes_on_after_what_the_table_of_urls_was_told_in_a_call() -> None:
+    clock = ManualClock(START)
+    with memory(clock, keep_urls=True) as frontier:
+        watched, guard = Kernel(frontier), frontier._guard
+        frontier.schedule_many(pages("ab", 3))
+        table, told = kernel(frontier).tables.urls, list[float]()
+        assert table is not None
+        first, second = frontier.lease(2)
+
+        def later() -> float:
+            clock.advance(0.5)
+            told.append(guard.now())
+            return told[-1]
+
+        with mock.patch.object(table, "now", later):
+            frontier.finish(first, discovered=["http://c.test/"])
+        assert (watched.answered, told) == (1, [START + 0.5])
+        clock.set(START)
+        frontier.finish(second, delay=1.0)
+        assert guard.latest >= told[-1]
 
 
 # -- reading ahead

@@ -164,8 +164,7 @@ class PlainBatches:
 
     def admits_links(self) -> bool:
         """Return whether the kernel may admit links by itself, as far as limits have no say."""
-        tables = self._tables
-        return tables.urls is None and not tables.former_assignments and self._candidates.are_simple()
+        return not self._tables.former_assignments and self._candidates.are_simple()
 
     # -- one by one
 

@@ -212,11 +212,13 @@ impl Turns {
         calls.until = calls.until.min(deadline);
         let mut cut_short = false;
         if now >= work.next_wake {
-            if work.limits.guarded {
-                return Ok(NOT_ANSWERED); // groups may be due
+            let of_groups: f64 = moves.getattr(intern!(py, "next_wake_of_groups"))?.extract()?;
+            if of_groups <= now {
+                return Ok(NOT_ANSWERED);
             }
             let most = work.terms.most_due;
             let (all, moved) = self.wake(py, work, now, most, moves)?;
+            work.next_wake = work.next_wake.min(of_groups);
             cut_short = moved == most;
             if !all && !cut_short {
                 return Ok(NOT_ANSWERED);
