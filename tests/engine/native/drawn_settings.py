@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,17 @@ from budgetfrontier.settings.field import Field, fields
 from budgetfrontier.settings.schema import FrontierSettings, GroupSettings
 from budgetfrontier.settings.values import Type
 from tests.stateful.model import PRELOADED
+
+
+class Kind(Enum):
+    """The kinds of histories."""
+
+    ANY = auto()
+    PLAIN = auto()
+    """What the kernel does by itself, mostly."""
+    GROUPED = auto()
+    """The same, with the turns and leases of queues in groups."""
+
 
 POOL = (None, True, False, -1, 0, 1, 2, 3, 9, 0.25, 1.5, 40.0, 429, 503)
 """Values, of which a type reads some; the words of its description are tried, too."""
@@ -89,15 +101,21 @@ USUAL: dict[str, tuple[Any, ...]] = {
     "hold_queues": (True, False),
     "keep_urls": (False, False, False, True),
     "politeness.per_queue_concurrency": (1, 1, 2, 3),
-    "politeness.min_delay": (0.0, 0.0, 0.0, 1.0),
+    "politeness.min_delay": (0.0, 0.0, 1.0),
     "politeness.delay_factor": (0.0, 0.0, 5.0),
     "politeness.max_delay": (9.0,),
     "politeness.jitter": (0.0, 0.0, 0.0, 0.5),
-    "politeness.min_interval": (0.0, 0.0, 0.0, 2.0),
+    "politeness.min_interval": (0.0, 0.0, 2.0),
     "quotas.host": ({}, {}, {}, {"urls": 4}, {"bytes": 900, "novel": 2}),
     "quotas.force_retire": (True, False),
 }
 """Values that have much happen in a short history; others are drawn on top of them."""
+USUAL_OF_GROUPS: dict[str, tuple[Any, ...]] = {
+    "politeness": (True, True, False),
+    "max_in_flight": (None, 1, 2),
+    "total_budget": (-1, -1, 3, 6),
+}
+"""The same of groups: queues wait for their group, and go on."""
 
 
 def _some(of: dict[str, Field], most: int, *, least: int = 0) -> st.SearchStrategy[dict[str, Any]]:
@@ -132,12 +150,16 @@ _selecting = st.one_of(
     st.sampled_from(MATCHES).map(lambda match: {"match": match}),
     st.sampled_from(GROUPED_BY).map(lambda by: {"by": by}),
 )
-_limits = _some({name: field for name, field in OF_GROUPS.items() if name not in ("name", "match", "by")}, 3, least=1)
-_frontiers = st.builds(
-    dict.__or__,
-    st.fixed_dictionaries({name: st.sampled_from(values) for name, values in USUAL.items()}),
-    st.sampled_from((0, 0, 2, 8)).flatmap(lambda most: _some(_DRAWN, most)),
+_together = st.sampled_from(("*", "*", "domain:test")).map(lambda match: {"match": match})
+_limits = _some({name: field for name, field in OF_GROUPS.items() if name not in ("name", "match", "by")}, 3)
+_groups = st.builds(
+    lambda selecting, usual, limits: selecting | usual | limits,
+    st.one_of(_together, _together, _selecting),
+    st.fixed_dictionaries({name: st.sampled_from(values) for name, values in USUAL_OF_GROUPS.items()}),
+    st.one_of(st.just({}), _limits),
 )
+_usual = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in USUAL.items()})
+_frontiers = st.builds(dict.__or__, _usual, st.sampled_from((0, 0, 2, 8)).flatmap(lambda most: _some(_DRAWN, most)))
 _overrides = st.builds(lambda match, chosen: {"match": match, "set": nested(chosen)}, st.sampled_from(MATCHES), changed)
 
 
@@ -161,17 +183,16 @@ def _is_valid(settings: dict[str, Any]) -> bool:
     return True
 
 
-settings = (
-    st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans())
-    .flatmap(
+def settings(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
+    """Draw the settings of a frontier, as plain data, for a kind of histories."""
+    more = st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans())
+    drawn = more.flatmap(
         lambda more: st.builds(
             _whole,
-            _frontiers,
-            st.lists(st.builds(dict.__or__, _selecting, _limits), max_size=2 * (more[0] and more[1])),
+            _frontiers if kind is Kind.ANY else _usual,
+            st.lists(_groups, min_size=kind is Kind.GROUPED, max_size=2 * (more[1] or kind is Kind.GROUPED)),
             st.lists(_overrides, max_size=3 * (more[0] and more[2])),
             changed if more[0] and more[3] else st.just({}),
         )
     )
-    .filter(_is_valid)
-)
-"""The settings of a frontier, as plain data."""
+    return drawn.filter(_is_valid)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from budgetfrontier import CrawlUri, Directive, Outcome, QueueState
-from tests.engine.native.drawn_settings import MATCHES, PER_URI, values_of
+from tests.engine.native.drawn_settings import MATCHES, PER_URI, Kind, values_of
 from tests.engine.native.player import Step
 from tests.fuzz.urls import ARGUMENTS, AUTHORITIES, SEGMENTS, TWISTED
 from tests.support import START
@@ -35,6 +35,7 @@ OPS = {
     "undo": 3, "discard": 1, "bulk": 2, "admit": 2, "fetched": 2, "forget": 1, "know_address": 1, "kept_totals": 1,
 }  # fmt: skip
 """The kinds of steps, and how often each is drawn."""
+TURNS = "schedule_many", "lease", "finish", "finish_many", "landed", "give_back", "advance", "commit", "swap"
 
 
 class Draw(Random):
@@ -207,8 +208,9 @@ def step(op: str, number: int, *, plain: bool = False) -> Step:
 BEGINNING = [Step("schedule_many", ([f"https://{host}/{page}" for page in range(30, 36)],)) for host in HOSTS[1:4]]
 
 
-def history(seed: int, length: int, *, plain: bool) -> list[Step]:
+def history(kind: Kind, seed: int, length: int) -> list[Step]:
     """Return a history; a shorter one with the same seed is the beginning of it."""
     draw = Random(seed)
-    ops = draw.choices(list(OPS), list(OPS.values()), k=length)
-    return [*BEGINNING, *(step(op, draw.randrange(1 << 30), plain=plain) for op in ops)]
+    kinds = TURNS if kind is Kind.GROUPED else tuple(OPS)
+    ops = draw.choices(kinds, [OPS[op] for op in kinds], k=length)
+    return [*BEGINNING, *(step(op, draw.randrange(1 << 30), plain=kind is not Kind.ANY) for op in ops)]

@@ -19,7 +19,7 @@ from budgetfrontier.settings import plugins
 from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.schema import FrontierSettings, GroupSettings
 from tests.engine.native import drawn_settings
-from tests.engine.native.drawn_settings import ALL, OF_GROUPS, STRUCTURED, values_of
+from tests.engine.native.drawn_settings import ALL, OF_GROUPS, STRUCTURED, Kind, values_of
 from tests.engine.native.histories import history
 from tests.engine.native.player import Options, Player, Remote, Step, without_kernel
 from tests.examples import few
@@ -36,19 +36,20 @@ def python() -> Iterator[Remote]:
         yield remote
 
 
-@pytest.mark.parametrize("plain", [True, False])
-@few(40)
-@given(
-    settings=drawn_settings.settings,
-    options=st.builds(Options, st.booleans(), st.sampled_from((False, False, True))),
-    seed=st.integers(0, 1 << 32),
-    length=st.integers(10, 90),
-)
-def test_both_kernels_make_the_same_of_a_history(
-    python: Remote, plain: bool, settings: dict[str, Any], options: Options, seed: int, length: int
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        compare(python, folder, settings, options, history(seed, length, plain=plain))
+@pytest.mark.parametrize("kind", Kind)
+def test_both_kernels_make_the_same_of_a_history(python: Remote, kind: Kind) -> None:
+    @few(27)
+    @given(
+        settings=drawn_settings.settings(kind),
+        options=st.builds(Options, st.booleans(), st.sampled_from((False, False, True))),
+        seed=st.integers(0, 1 << 32),
+        length=st.integers(10, 90),
+    )
+    def check(settings: dict[str, Any], options: Options, seed: int, length: int) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            compare(python, folder, settings, options, history(kind, seed, length))
+
+    check()
 
 
 def compare(python: Remote, folder: str, settings: dict[str, Any], options: Options, story: list[Step]) -> None:
