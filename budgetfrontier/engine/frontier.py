@@ -230,7 +230,8 @@ class Frontier:
                     return gathered  # type: ignore[return-value]
                 guard.leave(0)
                 return gathered[0]
-        arguments.uri(uri)
+        if type(uri) is not str:
+            arguments.uri(uri)
         guard.enter()
         try:
             guard.owner = INSIDE
@@ -376,7 +377,8 @@ class Frontier:
 
     def _end(self, lease: Lease, ending: Finish | None) -> None:
         """End a lease, as a success if no ending is given. Raises LeaseExpired."""
-        guard, found = self._guard, cast("Sequence[object]", () if ending is None else ending.discovered)
+        guard = self._guard
+        found: Sequence[object] = () if ending is None else ending.discovered  # type: ignore[assignment]  # it was checked
         guard.operate_on(
             arguments.lease(lease, "finish"),
             lambda mine, now: self._batch_finisher.end(mine, ending, now),

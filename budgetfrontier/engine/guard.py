@@ -61,6 +61,7 @@ GATHERING: Final = -3
 ANSWERING: Final = -4
 """The owner of a frontier whose calls the kernel answers, until one needs more, or something is due: `Guard.answer`."""
 
+_RUNNING: Final = CrawlState.RUNNING  # an Enum look-up costs 0.1 us in CPython 3.11
 _BROKEN: Final = "this frontier was closed by an error in the end of which another came; open it again"
 
 _open: weakref.WeakSet[Guard] = weakref.WeakSet()
@@ -213,7 +214,7 @@ class Guard:
         return (
             tables.leases_plainly
             and tables.ends_plainly
-            and counters.state is CrawlState.RUNNING
+            and counters.state is _RUNNING
             and not counters.revive_upto
             and not counters.regrade_upto
             and not kernel.underway
@@ -238,8 +239,9 @@ class Guard:
 
         Raises FrontierError for a clock that gives no such time.
         """
-        now = arguments.time_of_clock(self.read_clock() + self.skew)
+        now = self.read_clock() + self.skew
         if not self.latest <= now <= self.horizon:
+            arguments.time_of_clock(now)
             if step := self._steps.last():
                 self.skew -= step
                 now -= step
@@ -266,7 +268,7 @@ class Guard:
     def settle(self) -> None:
         """Update the state of the crawl after a change."""
         counters, before = self.kernel.counters, self.kernel.counters.state
-        if before is CrawlState.RUNNING and counters.queued:
+        if before is _RUNNING and counters.queued:
             return  # the common case: it is not empty
         if self.kernel.settle():
             self.hooks.paused_at_finish()

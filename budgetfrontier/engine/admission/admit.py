@@ -231,12 +231,12 @@ class Admitter:
                 self._tables.counters.duplicates += 1
                 return _DUPLICATE
             if (plain := self._candidates.read_plain(given, given, None)) is not None:
-                return self._take_plain(given, *plain, now)
+                return self._take_plain(given, plain, now)
         return self._take_each([given], now)[0]
 
-    def _take_plain(self, url: str, fingerprint: bytes, candidate: UriCandidate, now: float) -> Admission:
+    def _take_plain(self, url: str, plain: tuple[bytes, UriCandidate], now: float) -> Admission:
         """Admit a plain URL alone, for less than a batch of one."""
-        counters = self._tables.counters
+        counters, (fingerprint, candidate) = self._tables.counters, plain
         if self._tables.rekeyed:
             self._turns.reassignment.arrive(now)
         limited = self._tables.in_force.has_limits

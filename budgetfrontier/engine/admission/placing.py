@@ -62,11 +62,12 @@ class Placer:
 
     def write(self) -> None:
         """Write the pending records: once, at the end."""
-        urls = self._urls
-        forced = bool(urls) and any(isinstance(fingerprint, int) for fingerprint, *_ in urls)
         self._records.sort()
-        self._tables.pending.insert(self._records, None if forced else urls)
-        self._records, self._urls, self._lowest = [], [], {}
+        urls = self._urls
+        has_all = not urls or all(isinstance(fingerprint, bytes) for fingerprint, *_ in urls)
+        self._tables.pending.insert(self._records, urls if has_all else None)
+        self._records, self._urls = [], []
+        self._lowest.clear()
 
     def bury(self, candidate: UriCandidate, fingerprint: bytes, reason: str, now: float) -> None:
         """Add a candidate to the dead letters of its queue, with the rank that it takes if it is replayed."""
