@@ -17,7 +17,8 @@ from budgetfrontier.rules import queue_answers, trap_evidence
 from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.trap_dates import far_years
 from budgetfrontier.rules.trap_evidence import Evidence, QueueNumbers
-from budgetfrontier.rules.trap_urls import LEAST, url_signs
+from budgetfrontier.rules.trap_samples import LEAST
+from budgetfrontier.rules.trap_urls import url_signs
 from budgetfrontier.storage.budgets_in_force import BudgetsInForce
 from budgetfrontier.storage.view import View
 
@@ -105,8 +106,9 @@ def _numbers(queue: QueueRecord, is_far: Callable[[str], object]) -> QueueNumber
 def suspect(view: View, queue: QueueRecord, now: float, budgets: BudgetsInForce) -> Suspect | None:
     """Return a queue with the evidence against it, None if that is too weak."""
     found = [item.uri for item in spread(view, queue, SAMPLE)]
-    evidence = trap_evidence.by_urls(url_signs(found, now)) + trap_evidence.by_redirects(found)
-    evidence += trap_evidence.by_numbers(numbers_of(view, queue, now))
+    numbers = numbers_of(view, queue, now)
+    evidence = trap_evidence.by_urls(url_signs(found, now, numbers.repeated)) + trap_evidence.by_redirects(found)
+    evidence += trap_evidence.by_numbers(numbers)
     score = trap_evidence.score(evidence)
     if score < trap_evidence.SUSPICIOUS:
         return None

@@ -10,7 +10,8 @@ import msgspec
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.rules.queue_history import WINDOW
-from budgetfrontier.rules.trap_urls import CHAIN, LEAST, UrlSign
+from budgetfrontier.rules.trap_samples import LEAST, UrlSign
+from budgetfrontier.rules.trap_urls import CHAIN
 
 SUSPICIOUS: Final = 0.5
 """The score from which on a queue is listed. Weak evidence alone cannot reach it."""

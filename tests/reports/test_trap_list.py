@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from urllib.parse import urljoin
 
 import pytest
@@ -79,6 +81,27 @@ def test_all_traps_are_named_and_no_honest_archive_is(tmp_path: Path, fetched: i
             assert sum(fits(uri, None) for uri in pending) >= 0.5 * len(pending)
             assert not fits(CrawlUri(f"http://{name}.test/"), None)
             assert not any(fits(CrawlUri(f"http://{other}.test/2031/04/"), None) for other in HONEST)
+
+
+TABS = ("overview", "specs", "reviews", "images", "faq", "similar", "support", "warranty")
+
+
+def products(path: str, request: int) -> list[str]:
+    """A shop of 400 products under random ids, with eight pages each that lead to one another and to related ones."""
+    ids = [hashlib.md5(f"p{n}".encode(), usedforsecurity=False).hexdigest() for n in range(400)]
+    if path == "/":
+        return [f"/product/{one}/overview" for one in ids[:30]]
+    random, own = Random(path), path.split("/")[2]
+    related = [f"/product/{random.choice(ids)}/{random.choice(TABS)}" for _ in range(4)]
+    return [*(f"/product/{own}/{tab}" for tab in TABS), *related]
+
+
+@pytest.mark.parametrize("fetched", [100, 500])
+def test_a_shop_whose_pages_all_differ_is_not_named(tmp_path: Path, fetched: int) -> None:
+    frontier = on_disk(tmp_path, ManualClock(NOW), queue_total_budget=-1)
+    crawl_sites(frontier, {"products": products}, fetched)
+    frontier.close()
+    assert suspects(tmp_path) == []
 
 
 @pytest.mark.parametrize(("redirects", "named"), [(400, True), (12, True), (11, False)])

@@ -14,7 +14,8 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import trap_evidence
 from budgetfrontier.rules.trap_evidence import Evidence, QueueNumbers
-from budgetfrontier.rules.trap_urls import UrlSign, url_signs
+from budgetfrontier.rules.trap_samples import UrlSign
+from budgetfrontier.rules.trap_urls import url_signs
 from budgetfrontier.settings.scope_rules import check_rule
 
 NOW = 1_795_000_000.0  # in November 2026

@@ -38,7 +38,7 @@ def test_text_has_the_evidence_and_the_commands(trapped: Path, cli: Cli) -> None
     assert lines[2] == "  paths: /events/N/N 100%"
     command = lines[3].removeprefix("  hold it: budgetfrontier ")
     assert cli(*shlex.split(command)).out.startswith("queue:cal.test: queue_total_budget no limit -> ")
-    assert lines[4].startswith(r"  or in scope.reject: 'regex:^https?://cal\.test(?:/")
+    assert lines[4].startswith(r"  or in scope.reject: 'regex:^https?://cal\.test(?=/events(?![^/?]))(?:/")
     assert len(lines) == 5
 
 
