@@ -72,7 +72,7 @@ def doubts(found: Sequence[Simulated]) -> list[str]:
     """Return sentences on how sure results are: by chance, by what is known of hosts, and by what is left out."""
     sentences = []
     for head, one in zip(_HEADS, found, strict=False):
-        whose = f"With {head}" if head == _HEADS[0] else "As proposed"
+        whose = _whose(head)
         if len(one.draws) == 1:
             sentences.append(f"{whose}, it was simulated once: how much is chance does not show.")
         else:
@@ -88,17 +88,32 @@ def doubts(found: Sequence[Simulated]) -> list[str]:
                 "pages are drawn to lead on as they do now, until a budget or a limit holds them; when that stops, "
                 "nobody can tell."
             )
-        if one.overloaded:
-            sentences.append(
-                f"{whose}, {percent(_share(one, one.overloaded))} of the fetches are answered with 429 or 503, as "
-                "often as until now, and their hosts rest: when a host recovers, or gets worse, nobody can tell."
-            )
+        sentences += _rests(whose, one)
         if one.most_after < _HANGS * one.seconds:
             sentences.append(
                 f"{whose}, {MOST:.0%} of the fetches have ended after {describe_duration(one.most_after)}: when the "
                 "rest ends hangs on a few hosts."
             )
     return [*sentences, *filter(None, (new_hosts(found),))]
+
+
+def rests(found: Sequence[Simulated]) -> list[str]:
+    """Return the sentences on hosts that rest after answers 429 and 503, and how unsure the end is by that."""
+    return [text for head, one in zip(_HEADS, found, strict=False) for text in _rests(_whose(head), one)]
+
+
+def _rests(whose: str, one: Simulated) -> list[str]:
+    if not one.overloaded:
+        return []
+    return [
+        f"{whose}, {percent(_share(one, one.overloaded))} of the fetches are answered with 429 or 503, as often as "
+        "until now, and their hosts rest: longer after each, so that the end may be far before or after those of all "
+        "draws; when a host recovers, or gets worse, nobody can tell."
+    ]
+
+
+def _whose(head: str) -> str:
+    return f"With {head}" if head == _HEADS[0] else "As proposed"
 
 
 def _by_chance(one: Simulated) -> str:

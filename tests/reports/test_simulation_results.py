@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.reports.simulation_results import doubts, new_hosts, table
+from budgetfrontier.reports.simulation_results import doubts, new_hosts, rests, table
 from budgetfrontier.rules.simulation import Simulated
 
 COUNTS = dict.fromkeys(("succeeded", "failed", "disregarded", "spent", "discovered", "size", "queued"), 0)
@@ -52,3 +52,12 @@ def test_doubts_are_of_chance_of_what_is_known_and_of_what_is_left_out() -> None
     assert all(one.startswith("As proposed, ") for one in others)
     assert doubts([unsure])[-1] == new_hosts([unsure]) and "25% of them were on others" in new_hosts([unsure])
     assert new_hosts([plain]) == ""
+
+
+def test_how_unsure_the_end_is_where_hosts_rest_is_said_of_each_that_is_simulated_so() -> None:
+    plain, overloaded = simulated((3600, 10), (7200, 12)), simulated((3600, 10), overloaded=2)
+    assert rests([plain]) == []
+    [one] = rests([plain, overloaded])
+    assert one.startswith("As proposed, 20% of the fetches are answered with 429 or 503")
+    assert one in doubts([plain, overloaded])
+    assert "the end may be far before or after those of all draws" in one

@@ -97,7 +97,7 @@ def simulate(args: argparse.Namespace) -> int:
         return OK
     for line in _table(simulation_results.table(found)):
         say(line)
-    if sentence := simulation_results.new_hosts(found):
+    for sentence in filter(None, (*simulation_results.rests(found), simulation_results.new_hosts(found))):
         say(sentence)
     return OK
 

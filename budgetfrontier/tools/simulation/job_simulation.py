@@ -17,6 +17,8 @@ from budgetfrontier.reports.scope_check import has_scope
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest, Step, middle
 from budgetfrontier.rules.verdict import GONE, are_leases_held
+from budgetfrontier.settings import delay_conflicts
+from budgetfrontier.settings.schema import Override
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.process import process
 from budgetfrontier.storage.reader import Reader
@@ -40,7 +42,7 @@ def simulate(
 ) -> list[Simulated]:
     """Simulate on copies of a frontier: with today's settings, and with the changes if there are any."""
     with reader.view() as view:
-        counters, settings = view.counters(), view.settings()[0]
+        counters, (settings, adjustments) = view.counters(), view.settings()
         left = {name: limit.left for name, limit in limits_left(view, reader.path, time.time()).items()}
         is_known = view.size(keys.HISTORY) > 0
         scoped, begun = has_scope(view), view.in_progress()
@@ -56,6 +58,9 @@ def simulate(
         say(f"URIs out: {counters.leases:,}, with {GONE}, and so does the simulation")
     if not is_known:
         say(NO_HISTORY if counters.succeeded + counters.failed + counters.retried else NO_FETCHES)
+    after = [*adjustments, *(Override(match, values) for match, values in asked.changes)]
+    for warning in delay_conflicts.of_change(settings, adjustments, after):
+        say(warning)
     today = Question(
         start=time.time(),
         leases_held=leases_held,

@@ -74,3 +74,13 @@ def test_a_command_in_progress_is_done_first(
     found, said = simulated(killed(tmp_path, retire), changes=changes)
     assert "retire by alice is in progress" in said and "it is simulated as done" in said
     assert (found.fetches, found.retired, found.stranded) == (0, HOSTS, HOSTS * PAGES)
+
+
+@pytest.mark.parametrize("match", ["*", "queue:host0.test"])
+def test_a_proposed_delay_that_has_no_effect_is_warned_of_as_adjust_does(tmp_path: Path, match: str) -> None:
+    """The longest delay in force wins."""
+    left = killed(tmp_path, lambda frontier: None)
+    _, said = simulated(left, changes=[(match, {"politeness.min_delay": 3600.0})], seconds=60.0)
+    assert f"{match}: min_delay (1h) is longer than max_delay (30s), which wins: set both" in said
+    both = {"politeness.min_delay": 3600.0, "politeness.max_delay": 3600.0}
+    assert "which wins" not in simulated(left, changes=[(match, both)], seconds=60.0)[1]
