@@ -350,7 +350,12 @@ def _stopped(s: Standing) -> Verdict:
     """Return the verdict on a crawl that has work left, and no process."""
     stop = s.process.last_stop
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
-    end = _stop(s, stop) if stop else "how the last one stopped is not known"
+    if stop is not None:
+        end, level = _stop(s, stop), "bad" if _stopped_badly(s) else "warn"
+    elif _is_untouched(s):
+        end, level = "none has leased a URI of it yet", "warn"
+    else:
+        end, level = "how the last one stopped is not known", "bad"
     commit = _commit_clause(s)
     text, remedy = f"No process runs this crawl: {end}{commit}.{raise_first(stop)}{_make_room(s)}", s.start
     if has_failed_policy(s):
@@ -360,7 +365,15 @@ def _stopped(s: Standing) -> Verdict:
         text, remedy = f"{text} {pause_sentence(s)}", ways_on(s)[1]
     elif _retires_all(s):
         text, remedy = f"{text} {_over_budget_sentence(s)}", _command(s, "queues", "--state", "INACTIVE")
-    return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, remedy)
+    return Verdict(slug, level, text, remedy)
+
+
+def _is_untouched(s: Standing) -> bool:
+    """Return whether no lease of a crawl was ever handed out; False if a repair has lost its totals."""
+    totals = s.totals
+    answered = totals.succeeded or totals.failed or totals.retried or totals.given_up
+    tried = answered or totals.deferred or totals.disregarded or totals.expired or totals.in_process
+    return s.process.last_commit is not None and not tried
 
 
 def ways_on(standing: Standing) -> tuple[str, str | None]:

@@ -490,6 +490,12 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "No process runs this crawl: how the last one stopped is not known.",
         "budgetfrontier crawl CONFIG --job jobs/news",
     ),
+    "stopped (nothing was ever leased)": (
+        standing(queues=queues(ready=1), process=stopped(None)),
+        "warn",
+        f"No process runs this crawl: none has leased a URI of it yet{COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
     "stopped (paused)": (
         standing(CrawlState.PAUSED, queues(ready=1), process=stopped(RunEnd.EXIT), more=BY_ALICE),
         "warn",
@@ -505,7 +511,7 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "budgetfrontier resume jobs/news",
     ),
     "stopped (a policy failed, and how it stopped is not known)": (
-        standing(CrawlState.PAUSED, queues(ready=1), process=stopped(None), pause_reason="policy: x"),
+        standing(CrawlState.PAUSED, queues(ready=1), process=stopped(None), pause_reason="policy: x", retried=1),
         "bad",
         f"No process runs this crawl: how the last one stopped is not known{COMMIT} Fix the policy, and start the "
         "crawl again: it goes on by itself.",
@@ -784,8 +790,13 @@ def test_a_crawl_that_died_before_its_first_uri_was_stored_says_why(end: RunEnd,
     assert verdict(standing(CrawlState.NEW, process=stopped(end))).slug == slug
 
 
-def test_a_stop_that_is_not_known_is_not_invented() -> None:
-    found = verdict(standing(queues=queues(ready=1), process=stopped(None)))
+TRIED = ("succeeded", "failed", "retried", "deferred", "disregarded", "given_up", "expired", "in_process")
+
+
+@pytest.mark.parametrize("count", TRIED)
+def test_a_stop_that_is_not_known_is_not_invented(count: str) -> None:
+    tried: dict[str, Any] = {count: 1}
+    found = verdict(standing(queues=queues(ready=1), process=stopped(None), **tried))
     assert found.slug == "stopped" and found.level == "bad"
     assert found.text == f"No process runs this crawl: how the last one stopped is not known{COMMIT}"
 
