@@ -122,8 +122,8 @@ def set_aside(files: AlertFiles) -> str:
 def problems(files: AlertFiles) -> Iterator[tuple[str, str, str]]:
     """Yield slug, level and sentence of each alert of a crawl that holds, and one of those that were not delivered.
 
-    If nobody has looked at the crawl of late, they are out of date, and left out; so are those of a crawl that was over
-    at the last look, as its watcher has ended with it.
+    One of the level "good" is no problem. If nobody has looked at the crawl of late, they are out of date, and left
+    out; so are those of a crawl that was over at the last look, as its watcher has ended with it.
     """
     state, problem, _ = read(files)
     if problem:
@@ -132,6 +132,8 @@ def problems(files: AlertFiles) -> Iterator[tuple[str, str, str]]:
         return
     as_of = f", as of {format_time(state.looked, _MINUTE)}" if age > _WATCHED else ""
     for name, about in state.raised.items() if not (as_of and state.over) else ():
+        if about.level == "good":  # the crawl has ended well
+            continue
         since = f"{format_time(about.since, _MINUTE)}{as_of}"
         own = about.text.split(". ")[: TOLD_BY_VERDICT.get(name)]
         told = ": ".join(filter(None, (f"Alert {clean(name)} since {since}", ". ".join(own).removesuffix("."))))

@@ -385,6 +385,17 @@ def test_a_crawl_that_is_killed_and_one_that_is_finished_are_told(tmp_path: Path
     assert sorted(told(hook)[1:]) == [("finished", True), ("no_process", False)]
 
 
+def test_an_alert_that_a_crawl_has_ended_well_is_no_problem(tmp_path: Path, hook: Hook, cli: Cli) -> None:
+    job = tmp_path / "job"
+    with Frontier.open(job / "frontier", Settings.from_dict(settings(hook))) as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.finish_many(frontier.lease(1))
+    assert [(one.condition, one.about.level) for one in watch(job).look()] == [("finished", "good")]
+    assert "finished" in cli("alerts", job).out
+    report = cli("report", job).out
+    assert "Verdict: The crawl is finished: everything is crawled" in report and "Wrong now" not in report
+
+
 def test_attempts_after_the_end_of_a_crawl_do_not_hold_its_standard_error(job: Path, hook: Hook) -> None:
     """A pipeline, cron or a CI job that reads the crawl's messages until their end goes on meanwhile."""
     hook.status = 500
