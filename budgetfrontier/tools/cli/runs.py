@@ -41,6 +41,7 @@ def register(commands: Commands) -> None:
 
 def runs(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """List runs; --limit and --offset count from the newest."""
+    from budgetfrontier.reports.format import clean
     from budgetfrontier.rules.verdict import process_line
 
     found = operator.runs()
@@ -49,7 +50,7 @@ def runs(args: argparse.Namespace, operator: CrawlOperator) -> None:
     text, now = args.format == "text", time.time()
     common.write_rows(args, (_row(run, now, _when if text else None) for run in found[begin:end]), COLUMNS, drop=DROP)
     if text:
-        note(f"process: {process_line(operator.head().standing)}")
+        note(f"process: {clean(process_line(operator.head().standing))}")
 
 
 def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tuple[object, ...]:

@@ -11,11 +11,12 @@ def say(text: str) -> None:
     from budgetfrontier.storage.whole_files import naming_file
 
     with naming_file("standard output"):
-        print(fitted(text, sys.stdout))
+        print(fitted(_escaped(text), sys.stdout))
 
 
 def note(text: str) -> None:
     """Print a message to stderr; stdout is for data."""
+    text = _escaped(text)
     print(fitted(text, sys.stderr) if _is_terminal(sys.stderr) else text, file=sys.stderr)
 
 
@@ -30,6 +31,15 @@ def fitted(text: str, out: TextIO) -> str:
 
     layout = layout_for(out, wide=False)
     return "\n".join(part for line in text.split("\n") for part in layout.wrapped(line, "  "))
+
+
+def _escaped(text: str) -> str:
+    """Return the lines of a text with control characters escaped: names in it may have been given by anybody."""
+    if text.isprintable():
+        return text
+    from budgetfrontier.reports.format import clean
+
+    return "\n".join(map(clean, text.split("\n")))
 
 
 def _is_terminal(out: TextIO) -> bool:

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertS
 from budgetfrontier.rules.alert_conditions import RaisedAlert
 from budgetfrontier.tools.cli import completion as completions
 from budgetfrontier.tools.cli import main
+from budgetfrontier.tools.cli.sentences import note, say
 from tests.support import child_process
 from tests.tools.cli.conftest import Cli
 
@@ -239,3 +241,28 @@ def piped_lines(*arguments: object) -> list[str]:
     """The lines that a command prints into a pipe."""
     command = [sys.executable, "-m", "budgetfrontier", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+
+
+HOSTILE = "evil\x1b[31mred\x1b]0;title\x07\nnext\u202e"
+
+
+def test_the_names_of_programs_and_operators_cannot_steer_a_terminal(tmp_path: Path, cli: Cli) -> None:
+    job = tmp_path / "job"
+    with Frontier.open(job / "frontier", program=HOSTILE) as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/"])
+        frontier.finish_many(frontier.lease(1))
+        frontier.pause(reason=HOSTILE, who=HOSTILE)
+    reports = (("report", "--kind", kind) for kind in kinds.KINDS)
+    commands = (("runs",), ("jobs",), ("audit",), ("explain", "a.test"), ("top", "--once"), ("alerts",), *reports)
+    for name, *options in (*commands, ("resume", "--who", HOSTILE), ("retire", "a.test", "--who", HOSTILE)):
+        answer = cli(name, job, *options)
+        assert answer.code == 0
+        for line in (answer.out + answer.err).split("\n"):
+            assert line.isprintable() and not line.startswith("next"), (name, line)
+
+
+@pytest.mark.parametrize("tell", [say, note])
+def test_sentences_have_no_control_characters(tell: Callable[[str], None], capsys: pytest.CaptureFixture[str]) -> None:
+    tell("one\x1b[2J\ntwo\u202e")
+    answer = capsys.readouterr()
+    assert answer.out + answer.err == "one\\x1b[2J\ntwo\\u202e\n"
