@@ -28,8 +28,8 @@ def sink_problems(sink: AlertSink, path: ValuePath, environment: Mapping[str, st
     """Yield the problems of a sink at a path; variables are looked for if there is an environment."""
     kinds = [kind for kind in KINDS if getattr(sink, kind)]
     if len(kinds) != 1:
-        got = " and ".join(kinds) or "none of them"
-        yield Problem(path, f"expected one of webhook, command and mail, got {got}; write an entry for each")
+        got = f"got {' and '.join(kinds)}; write an entry for each" if kinds else "and that it is not empty"
+        yield Problem(path, f"expected one of webhook, command and mail, {got}")
         return
     for name, kind in _OF_KIND.items():
         if getattr(sink, name) is not None and kind != kinds[0]:

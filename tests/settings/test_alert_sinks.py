@@ -13,12 +13,19 @@ from budgetfrontier.settings.loader import load
 from budgetfrontier.settings.schema import AlertSink
 from tests.settings.files import Files
 
+NO_KIND = "alerts.sinks[0]: expected one of webhook, command and mail, and that it is not empty"
+
 
 @pytest.mark.parametrize(
     ("sink", "problem"),
     [
-        ({}, "alerts.sinks[0]: expected one of webhook, command and mail, got none of them; write an entry for each"),
-        ({"webhook": "https://x.test/", "mail": "a@x.test"}, "alerts.sinks[0]: expected one of webhook, command and"),
+        ({}, NO_KIND),
+        ({"name": "a", "command": []}, NO_KIND),
+        ({"mail": []}, NO_KIND),
+        (
+            {"webhook": "https://x.test/", "mail": "a@x.test"},
+            "alerts.sinks[0]: expected one of webhook, command and mail, got webhook and mail; write an entry for each",
+        ),
         ("https://x.test/", "alerts.sinks[0]: expected {webhook}, {command} or {mail, sender, server}, got"),
         ({"webhook": "x.test"}, 'alerts.sinks[0].webhook: expected an http or https URL, got "x.test"'),
         ({"webhook": "http://x y/"}, 'alerts.sinks[0].webhook: expected an http or https URL, got "http://x y/"'),
