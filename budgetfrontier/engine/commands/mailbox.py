@@ -83,7 +83,9 @@ def checked(command: Command) -> Command:
         raise FrontierError(f"{command.op}: arguments are {why}; a command has at most {LARGEST >> 20} MiB")
     try:
         return _read(encode(command))
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:
+    except OverflowError:
+        raise FrontierError(f"{command.op}: a number is out of range; numbers have 64 bits") from None
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as e:
         raise FrontierError(f"{command.op}: {e}; names and reasons are text, numbers have 64 bits") from None
 
 

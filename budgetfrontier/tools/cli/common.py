@@ -279,8 +279,10 @@ def whole(text: str, least: int | None = None, most: int | None = None) -> int:
 
 
 def count(text: str) -> int:
-    """Parse an argument that is a whole number of at least 0."""
-    return whole(text, 0)
+    """Parse an argument that is a whole number of at least 0, and at most that of a setting."""
+    from budgetfrontier.settings.values import LARGEST
+
+    return whole(text, 0, LARGEST)
 
 
 def most(text: str) -> int | None:

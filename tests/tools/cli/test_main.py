@@ -489,6 +489,21 @@ def test_no_file_of_a_job_gets_the_number_of_a_standard_file(stopped: Path) -> N
     assert main(["verify", str(stopped)]) == 0
 
 
+@pytest.mark.parametrize("command", ["audit", "queues", "leases", "runs", "dead-letters", "removed"])
+def test_a_number_of_rows_that_no_list_can_have_is_refused(stopped: Path, cli: Cli, command: str) -> None:
+    for option in ("--limit", "--offset"):
+        answer = cli(command, stopped, option, 10**24)
+        assert answer.code == 2 and f"{10**24} is more than {10**15}" in answer.err
+        assert cli(command, stopped, option, 10**15).code == 0
+
+
+@pytest.mark.parametrize("option", [(), ("--discard",)])
+def test_an_entry_with_a_number_out_of_range_is_refused(stopped: Path, cli: Cli, option: tuple[str, ...]) -> None:
+    answer = cli("undo", stopped, 10**24, *option)
+    assert answer.code == 1
+    assert answer.err.endswith(": a number is out of range; numbers have 64 bits\n")
+
+
 def test_check_config_lists_every_problem(tmp_path: Path, cli: Cli) -> None:
     config = tmp_path / "crawl.yaml"
     config.write_text("crawl: x\nfrontier:\n  hold_queue: true\n  balance_replenish_amount: many\n")
