@@ -350,6 +350,19 @@ def test_the_jobs_page_has_the_verdict_on_each_and_the_worst_come_first(job: Pat
     assert '<span class="level good">' in rows["done"] and "The crawl is finished" in rows["done"]
 
 
+def test_a_link_to_what_mends_a_problem_stands_once(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.retire("a.test")
+        assert frontier.lease(1) == []
+    for jobs, base in ((job, ""), ((job, tmp_path / "other"), "/job")):
+        Frontier.open(tmp_path / "other" / "frontier").close()
+        _, text = get(jobs, "/")
+        assert "only retired queues are left" in text and "100% of the queues are RETIRED" in text
+        assert text.count(f'<a class="mend" href="{base}/retired"') == 1
+
+
 def killed(path: Path) -> None:
     """Make a frontier whose process was killed with work left."""
     pid = os.fork()

@@ -125,6 +125,8 @@ def _storage(job: ConsoleJob, bloom: BloomUse | None) -> Iterator[tuple[str, str
 def judgement(judged: Verdict, problems: Sequence[PresentProblem], base: str) -> dict[str, Any]:
     """Return the values of the bar with the verdict: its level is the worst of all that it says.
 
+    A problem has no link if the verdict has the same.
+
     Nothing that is changed has a terminated crawl go on: the remedies of its problems show what was left.
     """
 
@@ -135,11 +137,15 @@ def judgement(judged: Verdict, problems: Sequence[PresentProblem], base: str) ->
         does = found.shows if judged.slug == "terminated" else found.does
         return Remedy(base + (key_path(key) if key else found.path), does, found.shows)
 
+    remedy = mends(judged.slug) if judged.level != "good" else None
+    links = (mends(problem.slug, problem.queue) for problem in problems)
     return {
         "verdict": judged,
         "level": worst([judged.level, *(problem.level for problem in problems)]),
-        "remedy": mends(judged.slug) if judged.level != "good" else None,
-        "problems": [(problem, mends(problem.slug, problem.queue)) for problem in problems],
+        "remedy": remedy,
+        "problems": [
+            (problem, None if link == remedy else link) for problem, link in zip(problems, links, strict=True)
+        ],
     }
 
 
