@@ -211,7 +211,12 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
         Field("statuses after which a page is tried again; but for 429 and 503 its queue continues", STATUSES, True),
     ] = (408, 429, 500, 502, 503, 504, 522, 524)
     status_retries: Annotated[
-        int, Field("retries after such a status other than 429 and 503; then the page has failed", COUNT, True)
+        int,
+        Field(
+            "retries after such a status other than 429 and 503, no more than max_retries; then the page has failed",
+            COUNT,
+            True,
+        ),
     ] = 2
     status_delay: Annotated[
         float, Field("wait this long before such a retry: three tries in an hour by default", DURATION, True)
