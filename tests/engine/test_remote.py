@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,14 @@ def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with Frontier.open(path) as frontier:
         frontier.schedule_many(f"https://a.example/{n}" for n in range(1200))
     engine = WriterLock(path / LOCK)
-    post = Mailbox.post
+    post_all = Mailbox.post_all
 
-    def post_and_end(mailbox: Mailbox, command: Command) -> int:
-        number = post(mailbox, command)
+    def post_and_end(mailbox: Mailbox, commands: Iterable[Command]) -> range:
+        numbers = post_all(mailbox, commands)
         engine.release()
-        return number
+        return numbers
 
-    monkeypatch.setattr(Mailbox, "post", post_and_end)
+    monkeypatch.setattr(Mailbox, "post_all", post_and_end)
     return path
 
 
