@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.reports.explanation import Explanation, Outlook
 from budgetfrontier.rules.crawl_states import FINISH, is_paused_for_disk
@@ -31,7 +33,8 @@ def explain_crawl(
     """Add why the crawl hands nothing out, if it does not.
 
     `standing` is that of the frontier with the queue, and `crawl` that of the whole crawl, which may be in partitions:
-    a total that is used up, and whether crawlers ask, are facts of all of them together. `command` names the job.
+    the leases that are out in a pause, a finish, a total that is used up, and whether crawlers ask, are facts of all
+    of them together. `command` names the job.
     """
     summary = standing.totals
     if summary.state is CrawlState.TERMINATED:
@@ -45,11 +48,11 @@ def explain_crawl(
             ways, remedy = ways_on(standing)
         explanation.add(
             "paused",
-            f"{pause_sentence(standing)} Nothing is handed out. {ways}".rstrip(),
+            f"{pause_sentence(_with_leases_of(crawl, standing))} Nothing is handed out. {ways}".rstrip(),
             verdict=Outlook.BLOCKED,
             command=remedy,
         )
-    elif summary.state is CrawlState.FINISHED:
+    elif crawl.totals.state is CrawlState.FINISHED:
         runs = standing.process.alive or standing.process.server is not None
         alone = " by itself" if runs else ", once it is started,"
         explanation.add("finished", f"The crawl is FINISHED; it goes on{alone} when a URI arrives or a queue revives.")
@@ -77,3 +80,10 @@ def explain_crawl(
         explanation.add("crawl-closed", closed_sentence(standing), verdict=Outlook.LATER, when=standing.closed_until)
     elif standing.rests_until > standing.now:
         explanation.add("crawl-rests", rest_sentence(standing), verdict=Outlook.LATER, when=standing.rests_until)
+
+
+def _with_leases_of(crawl: Standing, standing: Standing) -> Standing:
+    """Return the standing of a paused frontier with the leases of the whole crawl; none if some are not known."""
+    state = CrawlState.PAUSING if crawl.totals.state is CrawlState.PAUSING else CrawlState.PAUSED
+    totals = replace(standing.totals, state=state, in_process=crawl.totals.in_process)
+    return replace(standing, totals=totals, first_lease=crawl.first_lease, first_url=crawl.first_url)

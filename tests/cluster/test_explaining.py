@@ -109,3 +109,45 @@ def test_whether_crawlers_ask_is_said_of_the_whole_crawl(tmp_path: Path, monkeyp
             explained = operator.explain(HOST)
     assert found.verdict.text == "1 queue is inactive, but no crawler has asked 1 worker for a URI for 2m43s."
     assert (explained.reasons[-1].code, explained.reasons[-1].text) == ("not-asked", found.verdict.text)
+
+
+def test_the_leases_that_are_out_in_a_pause_are_those_of_the_whole_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were those of the partition of the queue, of which there may be none."""
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
+    with running(tmp_path, Settings.from_dict({"crawl": "test"}), [range(PARTITIONS)], PARTITIONS) as cluster:
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+        with ClusterFrontier("test", cluster.directory) as frontier:
+            operator = ClusterOperator(CrawlOwners(frontier, job=URL, patience=PATIENCE))
+            frontier.schedule_many(CrawlUri(f"https://{HOST}/{key}", queue=key) for key in (APART, ALSO))
+            until(lambda: operator.head().totals.queued == 2)
+            until(lambda: frontier.lease(2) and operator.head().totals.in_process == 2)
+            frontier.schedule(f"https://{HOST}/")
+            operator.apply(OperatorCommand("pause", {}, "me", "tea"))
+            until(lambda: operator.head().totals.in_process == 2 and operator.head().totals.queued == 3)
+            found = operator.head()
+            found.standing.first_lease, found.standing.first_url = found.standing.now - 3e3, "https://oldest.test/"
+            monkeypatch.setattr(operator, "head", lambda: found)
+            told = [operator.explain(key).reasons[-1].text for key in (HOST, APART, ALSO)]
+    out = "; 2 leases are still out, the oldest for 50m"
+    assert [f"{out}: https://oldest.test/. Nothing is handed out." in text for text in told] == [True] * 3, told
+
+
+def test_the_crawl_is_finished_if_all_of_its_partitions_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "COMMIT_EVERY", 0.02)
+    with running(tmp_path, Settings.from_dict({"crawl": "test"}), [range(PARTITIONS)], PARTITIONS) as cluster:
+        until(lambda: len(cluster.directory.read()) == PARTITIONS)
+        with ClusterFrontier("test", cluster.directory) as frontier:
+            operator = ClusterOperator(CrawlOwners(frontier, job=URL, patience=PATIENCE))
+
+            def is_finished() -> bool:
+                return "finished" in {one.code for one in operator.explain(HOST).reasons}
+
+            frontier.schedule(f"https://{HOST}/")
+            [lease] = frontier.lease(1, wait=60.0)
+            frontier.finish(lease)
+            until(is_finished)
+            frontier.schedule(CrawlUri(f"https://{HOST}/apart", queue=APART))
+            until(lambda: operator.head().totals.queued == 1)
+            assert not is_finished()
