@@ -389,10 +389,7 @@ class Guard:
         self.hooks.before_commit()
         tables.counters.time = now = self.now()
         tables.counters.last_asked = max(tables.counters.last_asked, self.asked)
-        if tables.series.is_due(now):
-            tables.series.record(now)
-        else:
-            tables.series.behind = True
+        tables.series.commit(now)
         if tables.filter is not None:
             tables.filter.fold_if_due()
         tables.flush()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from budgetfrontier.core.model import Summary
 from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.rules import busiest, series_periods
@@ -16,6 +18,8 @@ from budgetfrontier.storage.series_thinning import thinned
 
 _AT_ONCE = 4
 """The most periods that are thinned with one row: after a long stop, the rows of weeks are due."""
+_IDLE = series_periods.INTERVAL / 2
+"""Seconds without a commit after which rows say that nothing has changed until the last commit interval."""
 
 
 class Series:
@@ -24,6 +28,7 @@ class Series:
     One row has 150 bytes, and the busiest queues of an hour 10.6 KB: of a year of crawling without a stop remain at the
     most 1,560 rows of a minute, 720 of an hour and 365 of a day (0.4 MB), and the busiest queues of 720 hours and of
     365 days (11.4 MB). Each stop or pause adds two rows: up to 23 stops an hour and, once they are 30 days old, a day.
+    Each time of half a minute without a commit adds up to three rows of a minute, which are thinned like the others.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class Series:
         unstored: records.SeriesRow | None,
         crawls: Callable[[], bool],
         halted: Callable[[], bool],
+        commit_interval: Callable[[], float],
     ) -> None:
         self._env = env
         self._table = env.db[keys.SERIES]
@@ -48,7 +54,7 @@ class Series:
         """Whether it has another row than that of its beginning."""
         self._hour = series_periods.hour_of(int(now))
         self._busiest = busiest_queues
-        self._crawls, self._halted = crawls, halted
+        self._crawls, self._halted, self._commit_interval = crawls, halted, commit_interval
         self._was_halted = halted()
         """Whether the crawl was PAUSED or TERMINATED when a row was due last, or at the beginning of the run."""
         if unstored is not None:
@@ -59,6 +65,8 @@ class Series:
         """The time (epoch seconds) from which a commit writes a row, whatever has happened."""
         self.behind = False
         """Whether there was a commit since the last row."""
+        self._committed = now
+        """The time of the last commit of this run, or of its beginning."""
 
     def _restore(self) -> None:
         """Continue the counts of the current hour from an earlier run, in part, or all if the clock was set back."""
@@ -66,9 +74,17 @@ class Series:
         if value is not None:
             self._busiest.start(records.decode_busy(value))
 
+    def commit(self, now: float) -> None:
+        """Write what a commit has to write now."""
+        if self.is_due(now):
+            self.record(now)
+        else:
+            self.behind = True
+        self._committed = now
+
     def is_due(self, now: float) -> bool:
-        """Return whether a commit writes a row now: once a minute, and where a pause begins or ends."""
-        if now >= self.due:
+        """Return whether a commit writes a row now: once a minute, where a pause begins or ends, and after idling."""
+        if now >= self.due or self._has_idled(now):
             return True
         if self._was_halted and not self._halted() and int(now) == int(self._last.time):
             self._was_halted = False  # a second has no room for another beginning; the pause was shorter
@@ -96,12 +112,31 @@ class Series:
             if records.is_same(row, last) and not waited and not goes_on:
                 return
             self._has_begun = True
+        if crawled and self._has_idled(now) and not was_halted:
+            self._put_idle(row)
         row.begins = not crawled and (last.begins or int(now) != int(last.time))  # else it would hide `last`
         self._put_row(row)
         self._last = row
         self._write_busiest(now)
         for resolution in series_periods.THINNED:
             self._thin(resolution, now)
+
+    def _has_idled(self, now: float) -> bool:
+        """Return whether nothing was committed for so long that nothing can have happened in most of that time."""
+        return now - max(self._committed, self._last.time) >= max(_IDLE, 3 * self._commit_interval())
+
+    def _put_idle(self, row: records.SeriesRow) -> None:
+        """Write the totals before `row` at the begin and at the end of the time without a commit before it.
+
+        Rates spread the change between two rows evenly. What came after the idle time came in the last commit interval.
+        """
+        last = self._last
+        if self._committed > last.time:
+            last = replace(records.as_of_commit(self._env.view()), time=self._committed, run=self._run)
+            self._put_row(last)
+        if not records.is_same(row, last):
+            end = row.time - max(self._commit_interval(), 1.0)  # a second has room for one row
+            self._put_row(replace(last, time=end, begins=False, stopped=0.0))
 
     def end(self, now: float) -> None:
         """Write the last row of this run; one that has none but that of its beginning leaves none."""

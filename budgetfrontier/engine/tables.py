@@ -132,6 +132,7 @@ class Tables:
             unstored=unstored,
             crawls=lambda: self.leases.given_out > 0 or may_crawl(program),
             halted=lambda: counters.state in HALTED,
+            commit_interval=lambda: self.in_force.frontier.commit_interval,
         )  # fmt: skip
 
     def count_found(self, admitted: int, found: bool | None = None) -> None:

@@ -33,7 +33,9 @@ LEAST = 60.0
 """The seconds of crawling after which rates are shown without a warning, and forecasts are made from them."""
 
 FEWEST = 4
-"""The fewest intervals from which a spread is given."""
+"""The fewest stretches of time from which a spread is given."""
+_STRETCH = 30.0
+"""The fewest seconds of such a stretch: rows are a minute apart, and nearer to each other around idle times."""
 
 
 class Totals(Protocol):
@@ -63,6 +65,7 @@ class Window(NamedTuple):
     seconds: float
     """Seconds of that time with a running crawl and known totals."""
     intervals: int
+    """The stretches of time that the spreads of rates are of."""
     rates: dict[str, Rate]
     """By the names of FIGURES; empty if nothing is known of that time."""
     cut: float = 0.0
@@ -122,21 +125,28 @@ def window(
     stops that were added up are out of it.
 
     Only what a run did between two of its rows is counted. If a part of the time between them is in this time, that
-    part of the change is counted, and the length of the longest of these intervals is that of `Window.cut`.
+    part of the change is counted, and the length of the longest of these intervals is that of `Window.cut`. Spreads are
+    those of stretches of half a minute or more.
     """
     seconds, known, cut = 0.0, 0, 0.0
     counts = dict.fromkeys(figures, 0.0)
     speeds: dict[str, list[float]] = {name: [] for name in figures}
+    stretch, done = 0.0, dict.fromkeys(figures, 0)
     for begin, end, ran, changes in _intervals(rows, since, until, figures):
         common = min(end, until) - max(begin, since)
         inside = min(common / ran, 1.0) if throughout else common / (end - begin)
         seconds += ran * inside
-        known += 1
         if common < end - begin and any(changes.values()):
             cut = max(cut, end - begin)
         for name, change in changes.items():
             counts[name] += change * inside
-            speeds[name].append(change / ran * 3600)
+            done[name] += change
+        stretch += ran
+        if stretch >= _STRETCH:
+            known += 1
+            for name, change in done.items():
+                speeds[name].append(change / stretch * 3600)
+            stretch, done = 0.0, dict.fromkeys(figures, 0)
     if not seconds:
         return Window(0.0, 0, {})
     rates = {name: _rate(counts[name], seconds, speeds[name]) for name in figures}

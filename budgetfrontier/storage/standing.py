@@ -119,7 +119,7 @@ def _look_at_inactive(found: Standing, view: View) -> None:
 def _look_at_rate(found: Standing, view: View) -> None:
     """Find the URIs fetched a second in the minute before the last commit, unless that is old.
 
-    Rows are stored once a minute: the changes between two of them are spread evenly over that time.
+    Rows are stored once a minute, and around idle times: changes between two of them are spread evenly over that time.
     """
     until = found.process.last_commit
     if not found.process.alive or until is None or not is_recent(found, found.now):

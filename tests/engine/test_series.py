@@ -53,6 +53,48 @@ def test_a_row_is_written_with_the_first_commit_of_each_minute(tmp_path: Path) -
         assert (last.time - START, last.succeeded, last.queued, last.exhausted) == (50, 3, 0, 1)
 
 
+@pytest.mark.parametrize("idle", [45, 88, 5 * HOUR])
+@pytest.mark.parametrize("tick", [False, True])
+def test_what_came_before_and_after_an_idle_time_is_not_spread_over_it(tmp_path: Path, idle: int, tick: bool) -> None:
+    clock, path = ManualClock(START), tmp_path / "frontier"
+    with on_disk(tmp_path, clock, polite=False, hold_queues=False, commit_interval=0) as f:
+        f.schedule_many(f"https://{host}.test/" for host in range(60))
+        clock.advance(2)
+        f.finish_many(f.lease(40))
+        f.commit()
+        clock.advance(idle - 10)
+        if tick:
+            f.lease(0)
+        clock.advance(10)
+        leases = f.lease(10)
+        clock.advance(1)
+        f.finish_many(leases)
+        f.commit()
+        now = clock.time()
+        with Reader(path) as reader, reader.view() as view:
+            rows = over_time.read(view, START, now)
+        counts = [
+            round(window(rows, since, until).rates["fetched"].count, 6)
+            for since, until in ((START, START + 2), (START + 2, now - 11), (now - 30, now), (START, now))
+        ]
+        assert counts == [40, 0, 10, 50]
+        assert window(rows, START, now).seconds == idle + 3, "a crawl that waits runs"
+        f.check()
+
+
+def test_a_crawl_that_commits_rarely_by_its_settings_does_not_idle(tmp_path: Path) -> None:
+    clock = ManualClock(START + 30)
+    with on_disk(tmp_path, clock, polite=False, commit_interval=60) as f:
+        f.schedule_many(pages("A", 60))
+        f.commit()
+        for _ in range(3):
+            clock.advance(60)
+            f.finish(one(f))
+            f.commit()
+    with Reader(tmp_path / "frontier") as reader:
+        assert [row.time - START - 30 for row in reader.series()] == [0, 60, 120, 180]
+
+
 def test_a_run_that_changes_nothing_writes_no_row(tmp_path: Path) -> None:
     on_disk(tmp_path, ManualClock(START), polite=False).close()
     on_disk(tmp_path, ManualClock(START + HOUR)).close()
@@ -72,7 +114,7 @@ def test_the_first_row_of_a_run_says_that_it_begins(tmp_path: Path) -> None:
 
 def test_rows_are_thinned_to_hours_and_days(tmp_path: Path) -> None:
     clock = ManualClock(START)
-    with on_disk(tmp_path, clock, polite=False) as f:
+    with on_disk(tmp_path, clock, polite=False, commit_interval=60) as f:
         for minute in range(3 * 60):
             f.schedule_many(pages("A", 1, first=minute))
             f.commit()
@@ -83,7 +125,7 @@ def test_rows_are_thinned_to_hours_and_days(tmp_path: Path) -> None:
         path = tmp_path / "frontier"
         found = resolutions(path)
         assert [time for name, time in found if name == "HOUR"] == [30, 3570], "the beginning of the run, and the end"
-        assert len([time for name, time in found if name == "MINUTE"]) == 2 * 60 + 1
+        assert len([time for name, time in found if name == "MINUTE"]) == 2 * 60 + 2, "and the end of the idle day"
         with Reader(path) as reader:
             scheduled = [row.scheduled for row in reader.series()]
         assert scheduled[:2] == [0, 60], "the last row of the hour"
@@ -472,7 +514,7 @@ def test_rows_tell_their_runs_apart(tmp_path: Path) -> None:
         f.commit()
         with Reader(tmp_path / "frontier") as reader, reader.view() as view:
             thinned = [decode_row(value) for _, value in view.items(keys.SERIES, series_key(Resolution.HOUR, 0))]
-        assert [row.run for row in thinned] == [1, 1, 2, 2, 3], "the third one still goes on"
+        assert [row.run for row in thinned] == [1, 1, 2, 2, 3, 3], "the third one, which goes on, until it idled"
 
 
 def test_what_crawling_finds_is_counted_apart_from_what_is_brought(tmp_path: Path) -> None:

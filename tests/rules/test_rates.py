@@ -62,6 +62,16 @@ def test_a_spread_that_does_not_contain_the_rate_is_left_out() -> None:
     assert both.rates["fetched"].per_hour < 7200 and both.rates["fetched"].low is None
 
 
+def test_a_moment_between_two_idle_times_is_no_part_of_the_spread() -> None:
+    """A URI every 34 to 46 seconds, with rows before and after each."""
+    times = [42.0 * done + (done % 3 - 1) * 4 for done in range(31)]
+    rows = [SeriesRow(time, succeeded=done) for done, at in enumerate(times) for time in (at, at + 33)]
+    found = window(rows, times[0], times[-1])
+    rate = found.rates["succeeded"]
+    assert found.intervals == 30 and rate.low is not None and rate.high is not None
+    assert 75 <= rate.low < rate.per_hour < rate.high <= 110
+
+
 @pytest.mark.parametrize("rows", [[], [row(1, 5)], [row(5, 5), row(5, 9)], [row(5, 5), row(4, 9)]])
 def test_without_two_rows_in_order_nothing_is_known(rows: list[SeriesRow]) -> None:
     assert window(rows, 0, 1000) == Window(0.0, 0, {})

@@ -67,6 +67,20 @@ def test_the_rate_is_that_of_the_last_minute_of_this_run(tmp_path: Path) -> None
         assert standing(f, tmp_path, clock.time()).rate is None
 
 
+@pytest.mark.parametrize("idle", [31, 88, 3000])
+def test_the_rate_after_an_idle_time_is_that_of_the_last_minute(tmp_path: Path, idle: int) -> None:
+    clock = ManualClock(START + 12)
+    with on_disk(tmp_path, clock, hold_queues=False, commit_interval=0.5) as f:
+        f.schedule_many(pages("ABCDE", 20))
+        for finished, wait in (40, idle), (10, 0):
+            for _ in range(finished):
+                f.finish(f.lease(1)[0])
+            clock.advance(0.5)
+            f.commit()
+            clock.advance(wait)
+        assert standing(f, tmp_path, clock.time()).rate == pytest.approx((50 if idle < 60 else 10) / min(idle + 1, 60))
+
+
 def test_a_request_is_known_by_its_time_whatever_came_of_it(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with on_disk(tmp_path, clock) as f:
