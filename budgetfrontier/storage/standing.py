@@ -12,6 +12,7 @@ from budgetfrontier.rules import crawl_windows
 from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.rates import FIGURES, window
+from budgetfrontier.rules.undoing import PAUSING, command_of
 from budgetfrontier.rules.verdict import Standing, is_recent
 from budgetfrontier.settings import sheets
 from budgetfrontier.storage import keys
@@ -21,7 +22,7 @@ from budgetfrontier.storage.group_listing import name_of
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.process import process
-from budgetfrontier.storage.records import decode_lease
+from budgetfrontier.storage.records import AuditEntry, decode_lease
 from budgetfrontier.storage.series import row_of, until_commit
 from budgetfrontier.storage.start_command import start_command
 from budgetfrontier.storage.turn_order import in_turn
@@ -72,10 +73,16 @@ def standing(
 
 
 def _who_steered(found: Standing, view: View) -> None:
-    command = "terminate" if found.totals.state is CrawlState.TERMINATED else "pause"
-    entry = view.last_command(command)
+    terminated = found.totals.state is CrawlState.TERMINATED
+    entry = view.last_command("terminate") if terminated else view.last_command("pause", "undo", where=_has_paused)
     if entry is not None:
         found.steered_by, found.steered_at = entry.who, entry.when
+
+
+def _has_paused(entry: AuditEntry) -> bool:
+    """Return whether a `pause`, or the `undo` of a `resume`, has paused the crawl."""
+    is_of_crawl = command_of(entry.command, entry.effect) in PAUSING
+    return is_of_crawl and entry.effect["after"]["state"] in (CrawlState.PAUSED, CrawlState.PAUSING)
 
 
 def _what_queues_wait_for(found: Standing, view: View) -> None:

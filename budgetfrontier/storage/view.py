@@ -413,13 +413,14 @@ class View:
                 if not names or entry.command in names:
                     yield entry
 
-    def last_command(self, *names: str) -> AuditEntry | None:
+    def last_command(self, *names: str, where: Callable[[AuditEntry], bool] = lambda entry: True) -> AuditEntry | None:
         """Return the entry of the last command of these names that changed something, if it is among the last thousand.
 
         A second `pause` changes nothing of a crawl that is paused, and is not who paused it.
         """
         newest = self.newest_commands(*names, among=_LATEST)
-        return next((entry for entry in newest if not entry.error and _has_changed(entry.effect)), None)
+        changed = (entry for entry in newest if not entry.error and _has_changed(entry.effect))
+        return next(filter(where, changed), None)
 
     def audit_entry(self, number: int) -> AuditEntry | None:
         """Return an audit entry by its id; None if there is none."""

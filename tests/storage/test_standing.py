@@ -193,6 +193,32 @@ def test_who_paused_is_the_one_who_gave_the_last_pause(tmp_path: Path) -> None:
         assert standing(f, tmp_path).steered_by == "dave"
 
 
+def test_who_paused_is_the_one_who_has_undone_a_resume(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock) as f:
+        f.schedule_many(pages("A", 1))
+
+        def undo_last(who: str) -> None:
+            clock.advance(5)
+            f.undo(f.audit()[-1].id, who=who)
+
+        f.pause(who="alice")
+        clock.advance(5)
+        f.resume(who="bob")
+        undo_last("carol")
+        f.retire("a.test")
+        undo_last("dave")  # which pauses nothing
+        found = standing(f, tmp_path)
+        assert (found.totals.state, found.steered_by, found.steered_at) == ("PAUSED", "carol", START + 10)
+        f.resume(who="bob")
+        f.pause(who="erin")
+        undo_last("frank")
+        assert standing(f, tmp_path).steered_by == ""
+        undo_last("grace")
+        found = standing(f, tmp_path)
+        assert (found.totals.state, found.steered_by, found.steered_at) == ("PAUSED", "grace", START + 25)
+
+
 def test_what_waits_is_found_with_its_times(tmp_path: Path) -> None:
     with on_disk(tmp_path, hold_queues=False) as f:
         f.schedule_many(pages("AB", 2))
