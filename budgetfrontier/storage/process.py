@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 from budgetfrontier.core.model import Process, Run, RunEnd, RunRow
@@ -36,9 +37,13 @@ def process(view: View, path: Path) -> Process:
 
 
 def seen_alive(row: RunRow, path: Path) -> float:
-    """Return when the process of a run was last seen at work, ten seconds late at the most; 0.0 if it is gone."""
-    holder = lock_holder(path)
-    return _last_use(path) or 0.0 if row.end is None and _may_go_on(row, path, holder) else 0.0
+    """Return when the process of a run was last seen at work, ten seconds late at the most; 0.0 if it is gone.
+
+    A worker does not use a partition to which no entry comes: as long as it has it open, it is at work.
+    """
+    if row.end is not None or not _may_go_on(row, path, lock_holder(path)):
+        return 0.0
+    return inf if row.program == run_history.WORKER else _last_use(path) or 0.0
 
 
 def _last_use(path: Path) -> float | None:

@@ -12,10 +12,11 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.rates import window
+from budgetfrontier.rules.run_history import CRAWL, WORKER
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.series import decode_row, series_key
-from tests.support import on_disk, one, pages
+from tests.support import make_settings, on_disk, one, pages
 
 HOUR, DAY = 3600, 86_400
 START = 20_000.0 * DAY + 30  # half a minute after midnight
@@ -578,3 +579,19 @@ def test_time_in_which_a_crawl_stands_still_is_time_of_crawling_while_its_proces
         assert seconds() == 710
     clock.advance(100)
     assert seconds() == 710
+
+
+@pytest.mark.parametrize(("program", "ran"), [(WORKER, 610), (CRAWL, 10)])
+def test_a_worker_crawls_in_a_partition_to_which_no_entry_comes(tmp_path: Path, program: str, ran: float) -> None:
+    """It does not use it, unlike a process that crawls by itself, which hangs then."""
+    clock, path = ManualClock(START), tmp_path / "frontier"
+    with Frontier.open(path, make_settings(polite=False), clock=clock, program=program) as f:
+        f.schedule_many(pages("A", 9))
+        clock.advance(10)
+        f.finish(one(f))
+        f.commit()
+        os.utime(path / "lock", (START + 10, START + 10))
+        clock.advance(600)
+        with Reader(path) as reader, reader.view() as view:
+            found = window(over_time.read(view, START, clock.time()), START, clock.time())
+        assert (found.seconds, found.rates["fetched"].count) == (ran, 1)
