@@ -12,6 +12,7 @@ from budgetfrontier.rules import crawl_windows
 from budgetfrontier.rules.attempts import waits_for_retry
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.rates import FIGURES, window
+from budgetfrontier.rules.run_history import WORKER
 from budgetfrontier.rules.undoing import PAUSING, command_of
 from budgetfrontier.rules.verdict import Standing, is_recent
 from budgetfrontier.settings import sheets
@@ -22,7 +23,7 @@ from budgetfrontier.storage.group_listing import name_of
 from budgetfrontier.storage.head_urls import HeadUrls
 from budgetfrontier.storage.holds import holds
 from budgetfrontier.storage.process import process
-from budgetfrontier.storage.records import AuditEntry, decode_lease
+from budgetfrontier.storage.records import AuditEntry, decode_lease, decode_run
 from budgetfrontier.storage.series import row_of, until_commit
 from budgetfrontier.storage.start_command import start_command
 from budgetfrontier.storage.turn_order import in_turn
@@ -89,7 +90,7 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
     settings, _ = view.settings()
     found.rests_until, found.max_bandwidth = view.rests_until(), settings.frontier.max_bandwidth
-    found.asked = max(view.counters().last_asked, found.process.began or 0.0)
+    found.asked = _asked(found.process, view)
     _look_at_rate(found, view)
     if counts.get(QueueState.READY, 0):
         return
@@ -101,6 +102,17 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     found.next_due = None if due is None else keys.due.unpack(due[0])[0]
     if found.over_budget or not counts.get(QueueState.INACTIVE, 0):
         _look_at_ended_wait(found)
+
+
+def _asked(process: Process, view: View) -> float:
+    """Return when URIs were asked for last, at the least when the process began; the first one, if it is a worker.
+
+    A worker asks for nothing itself: whether crawlers ask does not depend on who has the partition.
+    """
+    asked, began = view.counters().last_asked, process.began or 0.0
+    if process.program != WORKER:
+        return max(asked, began)
+    return asked or next((decode_run(row).began for _, row in view.items(keys.RUNS)), began)
 
 
 def _look_at_ended_wait(found: Standing) -> None:

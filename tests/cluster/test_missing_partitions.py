@@ -81,6 +81,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 lambda: [*owners.standings().values()],
                 lambda number, name, named: protocol.encode(owners.ask_one(number, name, Any, **named)),
                 folder,
+                lambda logs: None,
             )
             publisher.close()  # its thread: this turn is taken here
             publisher.turn()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from math import inf
 from pathlib import Path
@@ -97,13 +97,18 @@ def wait_for_commits(frontier: ClusterFrontier, queued: int) -> None:
     until(lambda: sum(one.totals.queued for one in owners.ask("head", Report).values()) == queued)
 
 
-def with_owners(frontier: ClusterFrontier, table: Table, folder: Path = Path("/nowhere")) -> SummaryPublisher:
+def with_owners(
+    frontier: ClusterFrontier,
+    table: Table,
+    folder: Path = Path("/nowhere"),
+    carry: Callable[[Collection[str]], None] = lambda logs: None,
+) -> SummaryPublisher:
     owners = CrawlOwners(frontier, job="test", patience=PATIENCE)
 
     def look(number: int, name: str, named: dict[str, Any]) -> bytes:
         return protocol.encode(owners.ask_one(number, name, Any, **named))
 
-    publisher = SummaryPublisher(table, lambda: [*owners.standings().values()], look, folder)
+    publisher = SummaryPublisher(table, lambda: [*owners.standings().values()], look, folder, carry)
     publisher.close()  # its thread: turns are taken here
     return publisher
 
@@ -491,3 +496,42 @@ def test_why_a_crawl_has_no_owner_at_its_first_start_is_told() -> None:
         for look in looks:
             with pytest.raises(ConnectionLost, match=told):
                 look()
+
+
+def test_requests_for_uris_are_known_after_their_worker_has_gone(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table
+) -> None:
+    """Also of those that found nothing, which no log has."""
+    owners = CrawlOwners(frontier, job="test", patience=PATIENCE)
+    known = ClusterOperator(owners)
+    frontier.give_back(frontier.lease(1, wait=60.0))
+    frontier.next_ready_in()
+    asked = known.head().standing.asked
+    with_owners(frontier, table).turn()
+    assert max(one.standing.asked for one in table.summaries().values()) == pytest.approx(asked, abs=0.5)
+    for number, one in table.summaries().items():
+        one.standing.asked = asked - 500.0 - number
+    before = {one.owner for one in owners.standings().values()}
+    for number in range(PARTITIONS):
+        cluster.take_over(number)
+    new = [crawls.get("test") for crawls in cluster.crawls[PARTITIONS:]]
+    until(lambda: not before & {one.owner for one in owners.standings().values()})
+    assert [one.asked for one in owners.standings().values()] == [0.0, 0.0]
+    looks: list[set[str]] = []
+
+    def carry(logs: Collection[str]) -> None:
+        looks.append(set(logs))
+        for crawl in new:
+            crawl.carry_requests(table.summaries().values(), logs)
+
+    publisher = with_owners(frontier, table, carry=carry)
+    publisher.turn()
+    publisher.turn()
+    assert looks == [{""}]
+    assert known.head().standing.asked == asked - 500.0
+    assert [one.standing.asked for one in table.summaries().values()] == [asked - 500.0] * PARTITIONS
+    new[0].carry_requests(table.summaries().values(), {"of a log that was made anew"})
+    assert new[0].asked_before == 0.0
+    frontier.next_ready_in()
+    with_owners(frontier, table, carry=carry).turn()
+    assert len(looks) == 1, "crawlers ask this one"

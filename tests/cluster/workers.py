@@ -136,6 +136,8 @@ class Cluster:
         self.crawl, self.logs, self.directory = settings.crawl, Logs(partitions), MemoryDirectory()
         self.address = f"kafka://memory/{settings.crawl}"
         self._folder, self._settings, self._partitions = folder, settings, partitions
+        self.crawls: list[WorkerCrawls] = []
+        """The crawls of its workers, in the order of their start."""
         self._stops: list[Stop] = []
         self._threads: list[threading.Thread] = []
 
@@ -148,8 +150,9 @@ class Cluster:
             LogBus(self.logs, mine), self.directory, self._settings, self._folder / f"worker-{place}",
             partitions=self._partitions, address=address, log_end=lambda number: len(self.logs.entries[number]),
         )  # fmt: skip
+        self.crawls.append(WorkerCrawls(worker))
         listening = threading.Event()
-        serve = partial(_serve, worker, address, self._stops[-1], listening, access)
+        serve = partial(_serve, worker, self.crawls[-1], address, self._stops[-1], listening, access)
         self._threads += [threading.Thread(target=worker.run), threading.Thread(target=serve)]
         for thread in self._threads[-2:]:
             thread.start()
@@ -211,7 +214,12 @@ def addressed(
 
 
 def _serve(
-    worker: ClusterWorker, address: str, stop: Stop, listening: threading.Event, options: dict[str, Any]
+    worker: ClusterWorker,
+    crawls: WorkerCrawls,
+    address: str,
+    stop: Stop,
+    listening: threading.Event,
+    options: dict[str, Any],
 ) -> None:
     @contextmanager
     def hand_over(crawls: Any, _: str) -> Iterator[Any]:
@@ -221,6 +229,6 @@ def _serve(
 
     offered = Offered(frontier_service.FRONTIER.name, frontier_service.FRONTIER.methods, hand_over)
     server.serve_crawls(
-        WorkerCrawls(worker), what="a test", listen=address, services=[offered], stop=stop,
+        crawls, what="a test", listen=address, services=[offered], stop=stop,
         started=lambda _: listening.set(), **options,
     )  # fmt: skip

@@ -10,14 +10,15 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.model import QueueRecord
+from budgetfrontier.core.model import QueueRecord, RunEnd
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import CorruptFrontier, FrontierClosed
+from budgetfrontier.rules.run_history import CRAWL, WORKER
 from budgetfrontier.rules.verdict import Standing, verdict
 from budgetfrontier.storage import keys
 from budgetfrontier.storage import standing as module
 from budgetfrontier.storage.view import View
-from tests.support import START, kernel, on_disk, pages
+from tests.support import START, kernel, make_settings, on_disk, pages
 
 
 def standing(f: Frontier, tmp_path: Path, now: float | None = None) -> Standing:
@@ -110,6 +111,28 @@ def test_a_request_is_known_by_its_time_whatever_came_of_it(tmp_path: Path) -> N
         when = clock.time()
         f.give_back(f.lease(2))
         assert START + 60 - asked() == when
+
+
+def test_a_worker_that_begins_does_not_count_as_a_request(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    settings = make_settings(polite=False, hold_queues=False, commit_interval=1.0)
+
+    def seen(program: str, *, leases: bool = False) -> Standing:
+        f = Frontier.open(tmp_path / "frontier", settings, clock=clock, program=program, keep_leases=True)
+        f.schedule("https://a.test/")
+        f.give_back(f.lease(int(leases)))
+        found = standing(f, tmp_path, clock.time())
+        f.close(end=RunEnd.SIGNAL)
+        clock.advance(600)
+        return found
+
+    assert [seen(WORKER).asked for _ in range(2)] == [START, START]
+    asked = clock.time()
+    assert seen(WORKER, leases=True).asked == asked
+    found = seen(WORKER)
+    assert found.asked == asked and verdict(found).text.endswith(" for a URI for 10m.")
+    began = clock.time()
+    assert seen(CRAWL).asked == began, "it asks itself"
 
 
 @pytest.mark.parametrize("command", ["snooze", "undo", "import", "resume", "unretire", "adjust"])

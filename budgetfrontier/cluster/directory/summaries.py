@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -79,7 +79,9 @@ class SummaryPublisher:
 
     `standings()` returns the standings of those that it owns; `look(number, name, arguments)` the encoded answer of
     `inspection` to "report" or "head". Both may raise FrontierError: then the rest waits for the next turn. `folder` is
-    that of the worker, whose disk is told.
+    that of the worker, whose disk is told. `carry(logs)` is called when it owns partitions that it did not own before,
+    and no crawler asks it: it reads when crawlers asked last from the summaries of the owners before, which are then
+    replaced. It may raise BusError.
     """
 
     def __init__(
@@ -88,8 +90,9 @@ class SummaryPublisher:
         standings: Callable[[], Sequence[PartitionProgress]],
         look: Callable[[int, str, dict[str, Any]], bytes],
         folder: Path,
+        carry: Callable[[Collection[str]], None],
     ) -> None:
-        self._table, self._standings, self._look, self._folder = table, standings, look, folder
+        self._table, self._standings, self._look, self._folder, self._carry = table, standings, look, folder, carry
         self._published: dict[int, _Published] = {}
         self._turn = count()
         self._beat_at = 0.0
@@ -114,12 +117,19 @@ class SummaryPublisher:
         Without any for long, publish that of one partition again, each in turn.
         Looks are at the last commit, which may be older than a standing: that of the turn before is committed by now.
         """
-        found = [replace(one, time=0.0, asked=0.0) for one in self._standings()]
+        standings = self._standings()
+        if any(one.partition not in self._published and one.time - one.asked > BEAT for one in standings):
+            with suppress(BusError):  # of a topic that is not there, such as that of a crawl that begins
+                self._carry({one.log for one in standings})
+            standings = self._standings()
+        asked = {one.partition: one.asked for one in standings}
+        found = [replace(one, time=0.0, asked=0.0) for one in standings]
         self._published = {one.partition: self._published.get(one.partition) or _Published() for one in found}
         new = [self._summary(one) for one in found if self._published[one.partition].is_news(one)]
         if found and not new and time.monotonic() >= self._beat_at:
             new = self._again(found[next(self._turn) % len(found)].partition)
         if new:
+            new = [replace(s, standing=replace(s.standing, asked=asked[s.standing.partition])) for s in new]
             self._beat_at = time.monotonic() + BEAT
             with suppress(OSError):
                 disk = folder_disk(self._folder)

@@ -40,16 +40,19 @@ class PartitionProgress(msgspec.Struct):
     log: str = ""
     """The identity of its log, if the bus has any."""
     asked: float = 0.0
-    """When a crawler asked its worker for URIs last, by the same clock; 0.0 if none did, and in summaries."""
+    """When a crawler asked its worker for URIs last, or an owner before, by the same clock; 0.0 if none did."""
 
 
 to_standings: Callable[[Any], list[PartitionProgress]] = converter(list[PartitionProgress])
 
 
-def standing_of(worker: str, partition: Partition, *, unasked: float | None = None) -> PartitionProgress:
+def standing_of(
+    worker: str, partition: Partition, *, unasked: float | None = None, asked_before: float = 0.0
+) -> PartitionProgress:
     """Return the standing of a partition that is open in this thread of a worker.
 
-    `unasked` are the seconds since a crawler asked the worker for URIs, if any did.
+    `unasked` are the seconds since a crawler asked the worker for URIs, if any did; `asked_before` is when it asked an
+    owner before (epoch seconds of the broker's clock).
     """
     limited, money = partition.spending.state.slice.limited, partition.spending.state.treasury
     return PartitionProgress(
@@ -64,7 +67,7 @@ def standing_of(worker: str, partition: Partition, *, unasked: float | None = No
         None if money is None or money.uncounted else _named(limited, quota_grants.left(money)),
         partition.now(),
         partition.place.log,
-        0.0 if unasked is None else partition.now() - unasked,
+        asked_before if unasked is None else max(asked_before, partition.now() - unasked),
     )
 
 

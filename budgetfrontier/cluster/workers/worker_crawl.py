@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from budgetfrontier.cluster.directory.summaries import PartitionSummary
 from budgetfrontier.cluster.log.entries import Given
 from budgetfrontier.cluster.operators.inspector import Inspector
 from budgetfrontier.cluster.partitions import summed_totals
@@ -55,6 +56,8 @@ class WorkerCrawl:
         self._turn = count()
         self._asked: float | None = None
         """When a client asked for URIs last, or for the time until there are some (`time.monotonic`)."""
+        self.asked_before = 0.0
+        """When one asked any worker last, as it is published (epoch seconds of the broker's clock)."""
         uris = partial(self._split, route=self._partition_of_uri, field="uris")
         leases = partial(self._split, route=partition_of_lease)
         self._methods: dict[str, Callable[[DecodedCall], Coroutine[Any, Any, Any]]] = {
@@ -186,6 +189,11 @@ class WorkerCrawl:
         """Return the step whose result are the standings of this worker's partitions. Its error may be NotOwner."""
         return together([self._standing(number) for number in self._worker.owned])
 
+    def carry_requests(self, published: Iterable[PartitionSummary], logs: Collection[str]) -> None:
+        """Take from summaries of some logs when crawlers asked any worker last: owners that are gone do not tell it."""
+        known = (one.standing.asked for one in published if one.standing.log in logs)
+        self.asked_before = max(known, default=0.0)
+
     def inspected(self, number: int, what: str, named: dict[str, Any]) -> CallbackStep[bytes]:
         """Return the step in which a process of its own looks at the last commit of a partition. Raises NotOwner."""
         path, now = self._worker.frontier_of(number)
@@ -231,7 +239,7 @@ class WorkerCrawl:
 
     def _standing(self, number: int) -> CallbackStep[PartitionProgress]:
         unasked = None if self._asked is None else monotonic() - self._asked
-        look = partial(standing_of, self._worker.name, unasked=unasked)
+        look = partial(standing_of, self._worker.name, unasked=unasked, asked_before=self.asked_before)
         return CallbackStep(lambda done: self._worker.look(number, look, done))
 
     def _partition_of_uri(self, uri: protocol.Uri) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -110,6 +110,11 @@ def work(
 def _served(worker: ClusterWorker, where: Place, crawls: WorkerCrawls, address: str) -> Iterator[HandOver]:
     """Let clients call the partitions of a worker, and publish their summaries meanwhile."""
     crawl = crawls.get(worker.crawl)
+
+    def carry(logs: Collection[str]) -> None:
+        with closing(KafkaDirectory(where)) as read_once:  # a reader that stays would be sent each summary
+            crawl.carry_requests(read_once.summaries().values(), logs)
+
     with (
         closing(frontier_service.FrontierService(crawls)) as service,
         closing(KafkaDirectory(where)) as table,
@@ -119,6 +124,7 @@ def _served(worker: ClusterWorker, where: Place, crawls: WorkerCrawls, address: 
                 lambda: tasks.result_of(crawl.standings()),
                 lambda *look: tasks.result_of(crawl.inspected(*look)),
                 worker.folder,
+                carry,
             )
         ),
     ):
