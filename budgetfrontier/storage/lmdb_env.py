@@ -76,7 +76,9 @@ def is_unfinished(data: Path) -> bool:
 def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size: int = 0) -> lmdb.Environment:
     """Open the LMDB environment at `path`; its errors are translated. `lock_table.close` closes it.
 
-    Where address space is limited, the size of the map is halved until it fits.
+    Where address space is limited, the size of the map is halved until it fits. A writer goes through the file in no
+    order, so that what the system reads ahead for it evicts pages which it needs if the file is larger than memory; a
+    reader goes through whole tables.
     """
     map_size = map_size or 2 * MIN_ROOM
     try:
@@ -88,6 +90,7 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
             max_readers=READERS,
             readonly=readonly,
             sync=sync,
+            readahead=readonly,
             meminit=False,
             lib_version=0,
             create=not readonly,

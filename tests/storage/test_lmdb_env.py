@@ -144,3 +144,14 @@ def test_errors_have_names_and_say_what_to_do(
 def test_a_message_names_the_file_of_an_error_of_the_system_as_a_path(number: int, tmp_path: Path) -> None:
     message = str(translate_error(OSError(number, os.strerror(number), tmp_path / "lock.mdb"), tmp_path))
     assert f"{os.strerror(number)}: {tmp_path / 'lock.mdb'}" in message and "PosixPath" not in message
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="there is no /proc/self/smaps")
+def test_the_file_is_read_ahead_for_readers_alone(tmp_path: Path) -> None:
+    create_environment(tmp_path)
+    for readonly in (False, True):
+        env = open_lmdb(tmp_path, readonly=readonly)
+        maps = Path("/proc/self/smaps").read_text(encoding="utf-8").partition(str(tmp_path / "data.mdb"))[2]
+        advised = maps.partition("VmFlags:")[2].splitlines()[0].split()
+        lock_table.close(env)
+        assert ("rr" in advised) is not readonly, advised
