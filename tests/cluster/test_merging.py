@@ -227,10 +227,10 @@ def test_aggregates_of_parts_are_those_of_the_whole() -> None:
 
 
 def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
-    def run(began: float, ended: float | None, reason: str = "", leased: int | None = None) -> Run:
+    def run(began: float, ended: float | None, reason: str = "", leased: int | None = None, pid: int = 1) -> Run:
         return Run(
             kernel="native",
-            number=1, program="w", pid=1, host="h", began=began, ended=ended, end=RunEnd.EXIT if ended else None,
+            number=1, program="w", pid=pid, host="h", began=began, ended=ended, end=RunEnd.EXIT if ended else None,
             reason=reason, leased=leased,
         )  # fmt: skip
 
@@ -243,6 +243,8 @@ def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
     assert merged_runs([[first], [run(5, 20, leased=3), run(30, 40, leased=2)]])[0].leased == 3
     assert merged_runs([[first], [run(5, None)]])[0].leased is None, "as long as the run goes on"
     assert merged_runs([[first], [run(5, 20)]])[0].leased is None, "a worker was killed"
+    assert [one.pid for one in merged_runs([[run(0, 10, pid=1), run(30, 40, pid=4)], [run(1, None, pid=2)]])] == [2]
+    assert [one.pid for one in merged_runs([[run(0, 30, pid=1)], [run(1, 20, pid=2)], [run(2, 40, pid=3)]])] == [3]
 
 
 def test_undos_are_added_and_states_are_told_once() -> None:

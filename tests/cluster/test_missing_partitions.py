@@ -291,10 +291,13 @@ def test_runs_have_the_numbers_by_which_they_are_compared(
     assert (row["number"], row["end"]) == (1, None)
     assert main(["compare", "--cluster", URL, "--runs", "1", "1"]) == 0
     assert main(["runs", "--cluster", URL]) == 0
-    assert "process: 2 workers, " in capsys.readouterr().err
+    whole = capsys.readouterr().err
+    assert "process: 2 workers, " in whole and "partitions that answer" not in whole
     connect(lacking(cluster, 1), monkeypatch)
     assert main(["runs", "--cluster", URL]) == 1
-    assert "partition 1 of 2 does not answer" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "partition 1 of 2 does not answer" in told
+    assert "these runs are those of the partitions that answer: with the others, there may be fewer" in told
 
 
 def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(

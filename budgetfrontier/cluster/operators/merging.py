@@ -290,6 +290,8 @@ def merged_refusals(names: Iterable[str], found: Mapping[int, Mapping[str, str]]
 def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
     """Return the times in which any partition had a worker, each as a run that ends as the last one in it.
 
+    Its process is that of the last one, too, or of one that goes on: others in it may have been killed.
+
     While workers share the partitions anew, none may have one for some seconds: the run goes on.
     """
     merged: list[Run] = []
@@ -301,7 +303,7 @@ def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
             continue
         last.leased = None if last.leased is None or run.leased is None else last.leased + run.leased
         if last.end is not None and (run.end is None or _or_inf(run.ended) > _or_inf(last.ended)):
-            last.ended, last.end, last.reason = run.ended, run.end, run.reason
+            merged[-1] = msgspec.structs.replace(run, number=last.number, began=last.began, leased=last.leased)
     return merged
 
 

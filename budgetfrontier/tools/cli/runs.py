@@ -49,6 +49,8 @@ def runs(args: argparse.Namespace, operator: CrawlOperator) -> None:
     begin = 0 if args.limit is None else max(end - args.limit, 0)
     text, now = args.format == "text", time.time()
     common.write_rows(args, (_row(run, now, _when if text else None) for run in found[begin:end]), COLUMNS, drop=DROP)
+    if operator.unanswered():
+        note("these runs are those of the partitions that answer: with the others, there may be fewer and longer ones")
     if text:
         note(f"process: {clean(process_line(operator.head().standing))}")
 
