@@ -234,7 +234,7 @@ def compared_runs(crawl: OverRuns, first: int, second: int, *, measure: str, lim
     left, right = (crawl.busiest(*known[number]) for number in (first, second))
     happened = one, other
     if left.since < right.until and right.since < left.until:
-        found = _side_by_side(happened, {}, [], _SAME_HOUR)
+        found = _side_by_side(happened, {}, [], _SAME_RUN if first == second else _SAME_HOUR)
     else:
         found = compared(busy_queues(left), busy_queues(right), happened, measure=measure, limit=limit)
     of_both = zip((first, second), happened, strict=True)
@@ -277,4 +277,5 @@ _SAME_HOUR = (
     "Hosts are not compared: what was fetched of them is known by the hour, after 30 days by the day, and both runs "
     "were in the same one."
 )
+_SAME_RUN = "Hosts are not compared: this is one run, and not two."
 _ANSWERS = ("answers_4xx", "answers_5xx", "unanswered")

@@ -324,6 +324,7 @@ def test_a_dry_run_tells_no_age_of_figures_that_are_not_in_it(
     lose(cluster, 1)
     found = operator(frontier, table)
     assert 0 < found.dry_run("snooze", {"match": "*", "until": time.time() + 3600})["changed"] < whole["changed"]
+    assert not found.is_terminated()  # as commands and their dry runs ask after that
     assert "partition 1 of 2 does not answer" in found.unanswered() and "published" not in found.unanswered()
 
 

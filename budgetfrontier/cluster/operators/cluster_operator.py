@@ -128,7 +128,8 @@ class ClusterOperator:
 
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated in any partition: then it is in all, once they have read that."""
-        return any(one.summary.state is CrawlState.TERMINATED for one in self.owners.standings().values())
+        standings = self.owners.again().standings()  # whose ages are not those of figures that are shown
+        return any(one.summary.state is CrawlState.TERMINATED for one in standings.values())
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:

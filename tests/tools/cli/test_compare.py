@@ -105,9 +105,11 @@ def test_two_runs_of_a_job_are_compared(jobs: tuple[Path, Path], cli: Cli) -> No
     assert said.out.splitlines()[2] == "queues fetched from: 2 only in the first, 1 only in the second, 1 in both"
     assert said.out.splitlines()[0].startswith("run 1: fetched 9, spent 9,")
     assert "known by the hour" in said.err
-    assert "both runs were in the same one" in cli("compare", jobs[0], "--runs", "2", "2").out
+    assert (
+        "\nHosts are not compared: this is one run, and not two.\n" in cli("compare", jobs[0], "--runs", "2", "2").out
+    )
     same = cli("compare", jobs[0], "--runs", "2", "2", "--format", "csv")
-    assert "both runs were in the same one" in same.err and len(same.out.splitlines()) == 1
+    assert "this is one run, and not two" in same.err and len(same.out.splitlines()) == 1
     found = json.loads(cli("compare", jobs[0], "--runs", "2", "2", "--format", "json").out)
     assert (found["rows"], found["queues"], found["totals"][0]["fetched"]["count"]) == ([], {}, 6)
     assert "there is no run 9: they are 1 to 2\n" in cli("compare", jobs[0], "--runs", "1", "9").err
