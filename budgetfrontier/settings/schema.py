@@ -213,7 +213,7 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     status_retries: Annotated[
         int,
         Field(
-            "retries after such a status other than 429 and 503, no more than max_retries; then the page has failed",
+            "retries after such a status but 429 and 503, at most max_retries; then the page has failed",
             COUNT,
             True,
         ),

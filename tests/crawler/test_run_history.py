@@ -123,6 +123,8 @@ def test_a_crawl_whose_process_is_stopped_hangs(tmp_path: Path) -> None:
         until(lambda: len(site.hits) > 10, process)
         lock = tmp_path / "job" / "frontier" / "lock"
         process.send_signal(signal.SIGSTOP)
+        threads = list(Path(f"/proc/{process.pid}/task").glob("*/stat"))
+        until(lambda: all(stat.read_text().rpartition(") ")[2].startswith("T") for stat in threads), process)
         subprocess.run(["touch", "-d", "1 hour ago", lock], check=True)
         assert verdict(tmp_path / "job")[0] == "hung"
 

@@ -55,7 +55,8 @@ def test_the_summary_has_what_was_told_with_the_ends_of_fetches(tmp_path: Path, 
 
 def test_figures_from_between_two_totals_are_said_to_be_estimates(tmp_path: Path, cli: Cli) -> None:
     clock = ManualClock(time.time() - 7200)
-    with Frontier.open(tmp_path / "frontier", clock=clock) as f:
+    settings = make_settings()  # commits an hour apart, so that two hours are no idle time
+    with Frontier.open(tmp_path / "frontier", settings, clock=clock) as f:
         f.schedule("http://a.test/")
         (lease,) = f.lease(1, ttl=9000)
         clock.advance(7200)
