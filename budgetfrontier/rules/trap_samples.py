@@ -36,6 +36,7 @@ class Url(NamedTuple):
     """A URL and its parts."""
 
     href: str
+    host: str
     path: str
     segments: tuple[str, ...]
     arguments: list[tuple[str, str]]
@@ -47,10 +48,12 @@ class Url(NamedTuple):
     def of(cls, uri: CrawlUri) -> Url:
         """Return the parts of a URI."""
         href = uri.url[:LONGEST]
-        _, path, query = uris.split(href)
+        site, path, query = uris.split(href)
         pairs = [] if not query else [argument.partition("=") for argument in query.split("&", _SEGMENTS)]
         arguments = [(name, value) for name, _, value in pairs]
-        return cls(href, path, segments_of(path), arguments, (uri.via or "")[:LONGEST], len(uri.hops))
+        return cls(
+            href, site.partition("://")[2], path, segments_of(path), arguments, (uri.via or "")[:LONGEST], len(uri.hops)
+        )
 
     @property
     def first(self) -> str:

@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.rules import trap_dates
 from budgetfrontier.rules.trap_samples import LEAST, HostUrls, Url, UrlSign, ahead, any_of, first_segments, masked
@@ -32,8 +31,8 @@ def url_signs(found: Sequence[CrawlUri], now: float, repeated: float | None = No
     ['future-dates']
     """
     hosts: defaultdict[str, list[Url]] = defaultdict(list)
-    for uri in found:
-        hosts[uris.split(uri.url)[0].partition("://")[2]].append(Url.of(uri))
+    for url in map(Url.of, found):
+        hosts[url.host].append(url)
     few = len(found) < LEAST
     samples = (
         HostUrls(f"^https?://{re.escape(host)}", urls, few, repeated)
