@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 SOURCES = Path(__file__).parent / "kumo"
+TARGET = SOURCES.parent.parent / "build" / "kumo"
+PROGRAM = TARGET / "release" / "kumo-push"
 
 
 def missing() -> str:
@@ -15,17 +17,15 @@ def missing() -> str:
     return "" if shutil.which("cargo") else "cargo"
 
 
-def build(folder: Path) -> Path:
-    """Compile the program in `folder`, unless it is there, and return it. The first time takes some minutes."""
-    program = folder / "release" / "kumo-push"
-    if not program.exists():
-        command = ["cargo", "build", "--quiet", "--release", "--target-dir", str(folder)]
-        subprocess.run(command, check=True, cwd=SOURCES)
-    return program
+def build() -> dict[str, float]:
+    """Compile the program, which takes some minutes the first time; return its size."""
+    command = ["cargo", "build", "--quiet", "--release", "--target-dir", str(TARGET)]
+    subprocess.run(command, check=True, cwd=SOURCES)
+    return {"bytes": PROGRAM.stat().st_size}
 
 
-def push(program: Path, stream: Path, count: int) -> dict[str, float]:
+def push(stream: Path, count: int) -> dict[str, float]:
     """Measure pushes per second of the first `count` URLs of a stream."""
-    done = subprocess.run([str(program), str(stream), str(count)], check=True, stdout=subprocess.PIPE)
+    done = subprocess.run([str(PROGRAM), str(stream), str(count)], check=True, stdout=subprocess.PIPE)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures

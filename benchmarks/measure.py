@@ -34,7 +34,6 @@ DRAINED = 250_000  # URIs
 SINGLY = 100_000  # calls that are timed one by one
 MANY = 1_000_000  # hosts
 PEERS = 100_000  # discoveries, the first of the stream: Scrapy would need a minute for them all
-KUMO = Path(__file__).parent.parent / "build" / "kumo"  # compiled once
 
 
 def schedule(path: str, urls: list[str]) -> dict[str, float]:
@@ -241,8 +240,8 @@ def run(name: str, folder: Path, scale: float) -> dict[str, float]:
     measurements: dict[str, Callable[[], dict[str, float]]] = {
         "prepare rows": lambda: prepare_rows(stream(), rows),
         "prepare requests": lambda: peers.prepare(stream()[:some], requests),
-        "prepare kumo": lambda: {"bytes": kumo_peer.build(KUMO).stat().st_size},
-        "kumo": lambda: kumo_peer.push(kumo_peer.build(KUMO), folder / "stream", int(STREAM * scale)),
+        "prepare kumo": kumo_peer.build,
+        "kumo": lambda: kumo_peer.push(folder / "stream", int(STREAM * scale)),
         "schedule": lambda: schedule(path, stream()),
         "schedule in memory": lambda: schedule(":memory:", stream()),
         "floor": lambda: floor(room, rows, in_order=False),
