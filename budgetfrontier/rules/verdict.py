@@ -166,13 +166,18 @@ def is_hung(standing: Standing) -> bool:
         return True
     if s.process.last_call is None or s.process.program == WORKER:
         return False
-    return s.now - s.process.last_call > max(SILENT, 3 * s.commit_interval)
+    return s.now - s.process.last_call > _silence(s)
 
 
 def is_recent(standing: Standing, now: float) -> bool:
     """Return whether the last commit of a crawl tells of the time until now: a process at work commits as it goes."""
     last = standing.process.last_commit
-    return last is not None and now - last <= max(SILENT, 3 * standing.commit_interval)
+    return last is not None and now - last <= _silence(standing)
+
+
+def _silence(standing: Standing) -> float:
+    """Return the seconds of silence that are usual for a process at work: it commits three times in them."""
+    return max(SILENT, 3 * standing.commit_interval)
 
 
 def standstill(standing: Standing) -> str:
@@ -598,7 +603,7 @@ def unasked(standing: Standing) -> float:
 
 def _is_overdue(s: Standing, when: float | None) -> bool:
     """Return whether something may be handed out from a time on that is over, and nobody has asked for long."""
-    return when is not None and when <= s.now and unasked(s) > max(SILENT, 3 * s.commit_interval)
+    return when is not None and when <= s.now and unasked(s) > _silence(s)
 
 
 def _not_asked(s: Standing, what: str) -> Verdict:
