@@ -36,7 +36,7 @@ def test_texts_are_spread_as_by_heritrix() -> None:
     assert counts == [15283, 23698, 22428, 19075, 19516]
 
 
-@given(st.text(), st.integers(1, 64))
+@given(st.text(), st.sampled_from((1, 2, 3, 7, 8, 31, 63)))
 def test_one_bucket_more_moves_texts_to_it_alone(text: str, buckets: int) -> None:
     assert bucket_of(text, buckets + 1) in (bucket_of(text, buckets), buckets)
 
