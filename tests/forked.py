@@ -17,11 +17,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO, Self, TextIO
 
+from budgetfrontier.tools.cli import main
 from tests.support import PATIENCE
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -168,29 +170,64 @@ def _call(
     sys.exit(code)
 
 
+class ForkedCommand:
+    """The command line, as `subprocess.Popen` runs `python -m budgetfrontier` with pipes of bytes."""
+
+    def __init__(self, command: Sequence[str], **pipes: int) -> None:
+        assert command[:3] == [sys.executable, "-m", "budgetfrontier"], command
+        self._process = ForkedProcess(_command_line, *command[3:])
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def communicate(self) -> tuple[bytes, bytes]:
+        out, errors = self._process.communicate()
+        return out.encode(), errors.encode()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def _command_line(*arguments: str) -> None:
+    sys.exit(main([*arguments]))
+
+
 class ForkedProgram:
     """A program of the package, as `asyncio.create_subprocess_exec` returns one, with pipes as stdin and stdout."""
 
-    def __init__(self, process: Any, stdin: asyncio.WriteTransport, stdout: asyncio.StreamReader) -> None:
+    def __init__(self, process: Any, stdin: asyncio.WriteTransport, *readers: asyncio.StreamReader) -> None:
         self._process = process
+        self._readers = readers
         self.stdin = stdin
-        self.stdout = stdout
+        self.stdout = readers[0]
+        self.stderr = readers[-1]  # stdout, too, of a program whose errors go where those of the tests go
 
     @classmethod
-    async def begin(cls, module: str, path: str, files: Sequence[int], *, limit: int) -> ForkedProgram:
-        """Begin `main` of a module with a path and files, which are given to it as descriptors."""
+    async def begin(
+        cls,
+        function: Callable[..., object],
+        arguments: Sequence[str],
+        files: Sequence[int],
+        *,
+        limit: int,
+        outputs: int,
+    ) -> ForkedProgram:
+        """Begin a function with arguments, and with files, which are given to it as descriptors."""
         loop = asyncio.get_running_loop()
         child_in, write = CONTEXT.Pipe(duplex=False)
-        read, child_out = CONTEXT.Pipe(duplex=False)
+        pipes = [CONTEXT.Pipe(duplex=False) for _ in range(outputs)]
+        ends = [child_in, *(end for _, end in pipes)]
         passed = [Connection(os.dup(fd)) for fd in files]
-        process = CONTEXT.Process(target=_run, args=(module, path, child_in, child_out, passed))
+        process = CONTEXT.Process(target=_run, args=(function, arguments, ends, passed))
         process.start()
-        for end in (child_in, child_out, *passed):
+        for end in (*ends, *passed):
             end.close()
-        reader = asyncio.StreamReader(limit)
         stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, _file(write, "wb"))
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _file(read, "rb"))
-        return cls(process, stdin, reader)
+        readers = [asyncio.StreamReader(limit) for _ in pipes]
+        for reader, (read, _) in zip(readers, pipes, strict=True):
+            await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, reader), _file(read, "rb"))
+        return cls(process, stdin, *readers)
 
     @property
     def returncode(self) -> int | None:
@@ -207,31 +244,47 @@ class ForkedProgram:
         await asyncio.to_thread(self._process.join)
         return int(self._process.exitcode)
 
+    async def communicate(self) -> list[bytes]:
+        said = [await reader.read() for reader in self._readers]
+        await self.wait()
+        return said
+
 
 def _file(end: Connection, mode: str) -> Any:
     with end:
         return os.fdopen(os.dup(end.fileno()), mode, buffering=0 if "b" in mode else -1)
 
 
-def _run(module: str, path: str, stdin: Connection, stdout: Connection, files: Sequence[Connection]) -> None:
-    os.dup2(stdin.fileno(), 0)
-    os.dup2(stdout.fileno(), 1)
-    stdin.close()
-    stdout.close()
+def _run(
+    function: Callable[..., object], arguments: Sequence[str], ends: Sequence[Connection], files: Sequence[Connection]
+) -> None:
+    for number, end in enumerate(ends):
+        os.dup2(end.fileno(), number)
+        end.close()
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
-    importlib.import_module(module).main(Path(path), *(os.dup(file.fileno()) for file in files))
+    function(*arguments, *(os.dup(file.fileno()) for file in files))
+
+
+def _main_of(module: str, path: str, *files: int) -> None:
+    importlib.import_module(module).main(Path(path), *files)
 
 
 async def begin_forked(
     executable: str,
     option: str,
     module: str,
-    path: str,
-    *others: str,
-    limit: int,
+    *arguments: str,
+    limit: int = 1 << 16,
     pass_fds: Sequence[int] = (),
+    stderr: int | None = None,
     **pipes: int,
 ) -> ForkedProgram:
-    """Begin a program of the console, in the place of `asyncio.create_subprocess_exec`."""
-    assert (executable, option) == (sys.executable, "-m") and [*others] == [*map(str, pass_fds)]
-    return await ForkedProgram.begin(module, path, pass_fds, limit=limit)
+    """Begin a program of the console, or the command line, in the place of `asyncio.create_subprocess_exec`."""
+    assert (executable, option) == (sys.executable, "-m")
+    function: Callable[..., object] = _command_line
+    if module != "budgetfrontier":
+        path, *others = arguments
+        assert others == [*map(str, pass_fds)]
+        function, arguments = _main_of, (module, path)
+    outputs = 1 if stderr is None else 2
+    return await ForkedProgram.begin(function, arguments, pass_fds, limit=limit, outputs=outputs)

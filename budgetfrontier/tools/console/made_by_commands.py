@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from subprocess import DEVNULL, PIPE, Popen
 from threading import BoundedSemaphore, Event, Lock, Thread
 from typing import Any, NamedTuple
 
@@ -41,9 +41,9 @@ class _Making:
         self.ended = Event()
         self.found: Any = None
         self.error = self.told = ""
-        self.process = subprocess.Popen(
+        self.process = Popen(
             [sys.executable, "-m", "budgetfrontier", *words, "--format", "json"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
         )  # fmt: skip
         self.thread = Thread(target=self._finish, name="made by a command", daemon=True)
         self.thread.start()

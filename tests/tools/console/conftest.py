@@ -19,6 +19,7 @@ from budgetfrontier.tools.console import made_by_commands
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.jobs import ConsoleJob, named
+from tests.forked import ForkedCommand, begin_forked
 from tests.support import PATIENCE, token_file
 
 _T = TypeVar("_T")
@@ -43,6 +44,13 @@ SETTINGS: dict[str, Any] = {
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages wait for what commands make for them, however busy the machine is."""
     monkeypatch.setattr(made_by_commands, "SHORT", PATIENCE)
+
+
+@pytest.fixture
+def forked_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork what the console of a test begins: scans, dry runs, commands and reports."""
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
+    monkeypatch.setattr(made_by_commands, "Popen", ForkedCommand)
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from tests.settings.test_redaction import SETTINGS as SECRETS
 from tests.tools.console.api.test_api_routes import READING, path_of
 from tests.tools.console.conftest import SETTINGS, TOKEN, Client, visit
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 
 @pytest.fixture
 def secretive(job: Path) -> Path:

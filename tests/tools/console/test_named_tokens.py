@@ -18,14 +18,10 @@ from budgetfrontier.tools.console import named_tokens
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.named_tokens import NamedTokens, Role
-from tests.forked import begin_forked
 from tests.support import token_file
 from tests.tools.console.conftest import TOKEN, Client, jobs_at
 
-
-@pytest.fixture(autouse=True)
-def forked_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
+pytestmark = pytest.mark.usefixtures("forked_programs")
 
 
 def run(job: Path, access: Access, act: Callable[[Client], Awaitable[Any]]) -> Any:

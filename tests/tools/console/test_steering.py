@@ -26,7 +26,6 @@ from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task
 from budgetfrontier.tools.job_operator import JobOperator
 from tests.engine_process import running_engine
-from tests.forked import begin_forked
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 
@@ -41,10 +40,10 @@ def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def forked_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def processes(request: pytest.FixtureRequest) -> None:
     """Fork the processes of dry runs, commands and scans, but for the test that has all three."""
     if request.function is not test_a_command_is_tried_then_applied_and_confirmed_from_the_audit:
-        monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
+        request.getfixturevalue("forked_programs")
 
 
 class Operator:

@@ -28,9 +28,9 @@ from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.columns import SORTS
 from budgetfrontier.tools.console.pages.queues import CHOICES
 from budgetfrontier.tools.job_operator import JobOperator
-from tests.forked import begin_forked
 from tests.tools.console.conftest import SETTINGS, TOKEN, Client, get, visit
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
 READING = [one for one in RESOURCES if one.method == "GET" and "{task}" not in one.path]
 REQUIRED = {
     "queue": "key=capped.test",
@@ -181,7 +181,6 @@ def test_statuses_are_those_of_a_fresh_scan_and_of_the_last_commit_without_one(
         monkeypatch.setattr(scan_schedule, "FRESH", 0.0)
         return [first, scanned, await answers()]
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
     first, scanned, later = visit(job, act)
     assert [one.pop("as_of") is None for one in first] == [True] * 4 and first[0]["kinds"]
     assert [one.pop("as_of") is None for one in scanned] == [False, False, True, True]

@@ -31,16 +31,11 @@ from budgetfrontier.tools.console.query import NotThere
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task, Tasks
 from tests.engine_process import running_engine
-from tests.forked import begin_forked
 from tests.support import PATIENCE
 from tests.tools.console.conftest import Client, jobs_at
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
 COMMANDS = [one for one in RESOURCES if one.method == "POST"]
-
-
-@pytest.fixture(autouse=True)
-def forked_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_forked)
 
 
 @pytest.fixture(params=["stopped", "running"])
