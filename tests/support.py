@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import socket
 import subprocess
 import time
 import tracemalloc
@@ -146,6 +147,16 @@ def child_process(command: Sequence[str], **options: Any) -> Iterator[subprocess
         except BaseException:
             process.kill()
             raise
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that the system gives to nobody else for a minute, but to who names it.
+
+    A connection to it has just been closed there, which TCP remembers for that long.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        server.accept()[0].close()  # the end that is closed first is remembered
+        return int(server.getsockname()[1])
 
 
 def until(condition: Callable[[], object], process: subprocess.Popen[Any] | ForkedProcess | None = None) -> None:

@@ -17,9 +17,9 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from socket import create_connection, create_server
+from socket import create_connection
 
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, free_port, until
 
 VERSION = "4.3.1"
 _POM = Path(__file__).with_name("kafka") / "pom.xml"
@@ -64,7 +64,7 @@ def started(folder: Path, port: int | None = None) -> Iterator[tuple[str, subpro
     """Run a broker in a folder, and yield its address and its process. Raises NotInstalled."""
     classpath = f"{jars()}/*"
     folder.mkdir(parents=True, exist_ok=True)
-    port, controller = port or _free_port(), _free_port()
+    port, controller = port or free_port(), free_port()
     config = folder / "server.properties"
     config.write_text(_PROPERTIES.format(port=port, controller=controller, folder=folder))
     if not (folder / "data" / "meta.properties").exists():
@@ -126,11 +126,6 @@ def _run(*command: object) -> None:
         raise NotInstalled(f"{command[0]} failed: {error.stdout:.2000}{error.stderr:.2000}") from error
     except subprocess.TimeoutExpired as error:
         raise NotInstalled(f"{command[0]} did not end") from error
-
-
-def _free_port() -> int:
-    with create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

@@ -46,7 +46,7 @@ from budgetfrontier.storage.lmdb_env import opened_lmdb
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.cluster.log import CRAWL, PARTITIONS, Contents, Log, Owner, rows
 from tests.cluster.test_partition import random_log
-from tests.support import PATIENCE, until
+from tests.support import PATIENCE, free_port, until
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -275,18 +275,16 @@ def test_a_store_that_does_not_answer_is_an_error_only_if_it_is_needed(
 ) -> None:
     with closing(Owner(tmp_path / "one", Log())) as owner:
         owner.commit()
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        closed.close()
-        use_s3(monkeypatch, endpoint)
-        for url, error in (
-            ((tmp_path / "none").as_uri(), "there is no folder .*none for snapshots: mount it"),
-            ("s3://bucket/x", f"test-0000 cannot be listed in s3://bucket/x: .*{endpoint}"),
-        ):
-            restore = Restorer(SnapshotStore(url, timeout=1.0), CRAWL, PARTITIONS)
-            restore(0, tmp_path / "one")
-            with pytest.raises(SnapshotError, match=error):
-                restore(0, tmp_path / "two")
+    endpoint = f"http://127.0.0.1:{free_port()}"
+    use_s3(monkeypatch, endpoint)
+    for url, error in (
+        ((tmp_path / "none").as_uri(), "there is no folder .*none for snapshots: mount it"),
+        ("s3://bucket/x", f"test-0000 cannot be listed in s3://bucket/x: .*{endpoint}"),
+    ):
+        restore = Restorer(SnapshotStore(url, timeout=1.0), CRAWL, PARTITIONS)
+        restore(0, tmp_path / "one")
+        with pytest.raises(SnapshotError, match=error):
+            restore(0, tmp_path / "two")
 
 
 @pytest.mark.parametrize("settings", ["s3"], indirect=True)

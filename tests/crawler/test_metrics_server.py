@@ -21,7 +21,7 @@ from budgetfrontier.reports.metrics_server import MetricsServer
 from budgetfrontier.tools.cli import main
 from tests.crawler.process import end, started
 from tests.crawler.site import Site, linking
-from tests.support import PATIENCE, logged, until
+from tests.support import PATIENCE, free_port, logged, until
 
 
 def test_a_process_that_has_the_frontier_open_answers_scrapes(tmp_path: Path) -> None:
@@ -70,8 +70,7 @@ def test_connections_that_ask_for_nothing_take_few_descriptors_and_keep_no_scrap
 
 def test_a_flood_of_scrapes_harms_neither_the_crawl_nor_later_scrapes(tmp_path: Path) -> None:
     pages = {"a.test/": linking(*map(str, range(20)))} | {f"a.test/{n}": "x" for n in range(20)}
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
 
     async def send(sent: bytes) -> bytes:
         try:
@@ -113,8 +112,7 @@ def test_a_crawl_tells_what_its_own_process_takes(tmp_path: Path) -> None:
         async with aiohttp.request("GET", f"http://127.0.0.1:{port}/metrics") as answer:
             return await answer.text()
 
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     with Site({"a.test/": "x"}) as site:
         site.bound = 0  # it waits for the page while it is scraped
         with started(site, tmp_path, "http://a.test/", options=("--metrics", f"127.0.0.1:{port}")) as process:

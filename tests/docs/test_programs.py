@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from budgetfrontier import Reader, Settings
 from tests.crawler.site import Page, Site
 from tests.server.urlfrontier.java_client import NotInstalled, classpath
 from tests.server.urlfrontier.service_client import serving
-from tests.support import PATIENCE
+from tests.support import PATIENCE, free_port
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 LOCAL = ("127.0.0.1", "localhost")
@@ -144,9 +143,7 @@ def test_a_crawler_in_java(tmp_path: Path, site: Site) -> None:
             raise
         pytest.skip(f"the crawler in Java was NOT run: {error}")
     settings = Settings.from_dict({"profile": "served", "frontier": {"politeness": {"min_interval": 0}}})
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     with serving(tmp_path / "jobs", settings=settings, listen=address):
         program = EXAMPLES / "java_client/Crawler.java"
         printed = run(tmp_path, "java", "-XX:TieredStopAtLevel=1", "-cp", jars, program, address, *seeds(site))

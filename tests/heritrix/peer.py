@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -16,6 +15,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Self
+
+from tests.support import free_port
 
 POM = Path(__file__).parent / "pom.xml"
 PROFILE = "org/archive/crawler/restlet/profile-crawler-beans.cxml"
@@ -126,10 +127,8 @@ class Heritrix:
     """A process that runs one job of a folder of jobs."""
 
     def __init__(self, jars: str, jobs: Path, job: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
         command = ["java", "-Xmx512m", "-cp", jars, "org.archive.crawler.Heritrix"]
-        command += ["-a", "admin:admin", "-b", "127.0.0.1", "-p", str(port), "-j", str(jobs), "-r", job]
+        command += ["-a", "admin:admin", "-b", "127.0.0.1", "-p", str(free_port()), "-j", str(jobs), "-r", job]
         self._log = (jobs / f"{job}.out").open("w")
         self._process = subprocess.Popen(command, cwd=jobs, stdout=self._log, stderr=subprocess.STDOUT)
         self._job_log = jobs / job / "job.log"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.server.test_units import DEPLOY, Unit
 from tests.server.urlfrontier.service_client import discovered
-from tests.support import PATIENCE
+from tests.support import PATIENCE, free_port
 
 TEXT = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
 
@@ -33,8 +32,7 @@ def run(command: list[str], address: str) -> list[str]:
 
 
 def test_the_entry_point_serves_and_the_health_check_tells(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     home = "/var/lib/budgetfrontier"
     assert "0.0.0.0:7071" in words("ENTRYPOINT")
     refused = subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +20,7 @@ from budgetfrontier.server.frontier_service import FRONTIER
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
 from budgetfrontier.settings import Settings
 from tests.server.urlfrontier.service_client import Client, discovered, serving
-from tests.support import PATIENCE, token_file
+from tests.support import PATIENCE, free_port, token_file
 
 
 @pytest.fixture
@@ -83,8 +82,7 @@ def test_our_clients_ask_no_proxy_for_our_servers(
 ) -> None:
     for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     with serving(tmp_path / "jobs", services=(FRONTIER,), listen=address):
         monkeypatch.setenv(variable, "http://127.0.0.1:9/")  # nobody listens there
         with LeaseQueue.connect(address, crawl="t") as queue:

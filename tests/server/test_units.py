@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.urlfrontier.service_client import Client, Process, discovered
-from tests.support import PATIENCE
+from tests.support import PATIENCE, free_port
 
 DEPLOY = Path(__file__).parents[2] / "config" / "deploy"
 PROXY = Path("/usr/lib/systemd/systemd-socket-proxyd")
@@ -108,8 +107,7 @@ def test_a_connection_to_the_socket_reaches_the_server_through_the_proxy(tmp_pat
     proxy = command_of(folder / "budgetfrontier-proxy.service", {}, places(tmp_path))
     (listens,) = value(folder / "budgetfrontier-proxy.socket", "ListenStream")
     assert listens == environment_of(DEPLOY / "budgetfrontier.service")["LISTEN"]
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     inner = environment["LISTEN"].replace("/run/budgetfrontier", str(tmp_path))
     with Unit(tmp_path / "jobs", command, inner) as server, server.client():
         activated = subprocess.Popen(

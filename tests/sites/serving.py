@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from tests.support import PATIENCE
+from tests.support import PATIENCE, free_port
 
 DOMAIN = "docs.test"
 HUB = f"http://{DOMAIN}/"
@@ -71,8 +71,7 @@ class Nginx:
 
     def __init__(self, folder: Path, sets: Sequence[Documentation]) -> None:
         self._folder, self._sets = folder, sets
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
 
     def __enter__(self) -> Self:
         hub = self._folder / "hub"

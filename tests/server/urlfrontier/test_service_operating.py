@@ -26,14 +26,9 @@ from budgetfrontier.server.stopping import Stop
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as m
 from budgetfrontier.server.urlfrontier.service import UrlFrontierService
 from tests.server.urlfrontier.service_client import Client, Process, command, discovered, serving
-from tests.support import PATIENCE, token_file, until
+from tests.support import PATIENCE, free_port, token_file, until
 
 URLFRONTIER = "urlfrontier.URLFrontier"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def scrape(port: int) -> dict[tuple[str, ...], float]:
