@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules.undoing import can_be_undone
 from budgetfrontier.storage.records import AuditEntry
-from budgetfrontier.storage.removed import counts
+from budgetfrontier.storage.removed import counts, ended_by
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import Applied, CrawlOperator
@@ -82,6 +82,6 @@ def inverses(entries: Iterable[AuditEntry], name: Callable[[int], object] = int)
     for entry in entries:
         end = ended.get(entry.id)
         if counts(entry, end):
-            ended.setdefault(int(entry.args["id"]), entry)
+            ended |= dict.fromkeys(ended_by(entry) - ended.keys(), entry)
         can = end is None and can_be_undone(entry.command, entry.effect, refused=entry.error is not None)
         yield entry, f"undo {name(entry.id)}{' --force' * bool(entry.effect.get('left'))}" if can else ""

@@ -112,7 +112,8 @@ def _adjusted(args: _Values, effect: _Values) -> str:
         f"{name} to {_set(name, value)}{'' if before.get(name) is None else f' (before: {_set(name, before[name])})'}"
         for name, value in settings.items()
     )
-    return f"Set {', '.join(parts)} for {_short(args['match'])}{_concerned(effect)}.{_promised(effect)}"
+    listed = f"; {args['list']['place']:,} of {args['list']['of']:,} of a list" if args.get("list") else ""
+    return f"Set {', '.join(parts)} for {_short(args['match'])}{_concerned(effect)}{listed}.{_promised(effect)}"
 
 
 def _concerned(effect: _Values) -> str:
@@ -313,6 +314,8 @@ def _letters(verb: str, name: str) -> Callable[[_Values, _Values], str]:
 def _undone(args: _Values, effect: _Values) -> str:
     forced = ", whatever has changed since" if args.get("force") else ""
     what = f"Undid {command_in_words(effect.get('command', 'the command'))} of entry {args['id']}{forced}"
+    if args.get("list"):
+        what = f"Undid the list of entry {args['id']}, {counted(len(effect['entries']), 'adjustment')}{forced}"
     return f"{what}: {undone(effect)}.{_promised(effect)}"
 
 

@@ -84,24 +84,23 @@ def figures(view: View, op: str, args: dict[str, Any], *, preceding: int = 0) ->
     or by which its undo keeps what they have come to, and what it promises.
 
     What a dry run has promised that was shown before is in the arguments already. `preceding` changes are
-    given with it, and come into force before; they concern other URIs, and reconsider the RETIRED queues that do not
-    match. O(queues).
+    given with it, and come into force before; they concern other URIs. O(queues).
     """
     if op == "undo":
-        entry = view.audit_entry(int(args["id"]))
+        entry = None if args.get("list") else view.audit_entry(int(args["id"]))
         then = None if entry is None else adjustment_outcomes.standing_of(view, entry)
-        if then is None:
+        if then is None and not args.get("list"):
             return {}
+        found = {} if then is None else {"then": then}
         try:
-            promised = args.get("promised") or promise(dry_run(view, op, args))
+            return found | {"promised": args.get("promised") or promise(dry_run(view, op, args))}
         except FrontierError:  # the engine refuses it, too, and the audit has that
-            return {"then": then}
-        return {"then": then, "promised": promised}
+            return found
     change = change_of(view, op, args)
     if args.get("promised") is not None:
         found, promised = msgspec.structs.asdict(survey(view, change)), args["promised"]
     else:
-        effect = preview_in_scope(view, change, others=not preceding)
+        effect = preview_in_scope(view, change)
         found = {name: effect[name] for name in Survey.__struct_fields__ if name != "revision"}
         promised = promise(effect)
     return {"survey": found | {"revision": view.counters().settings_revision + preceding}, "promised": promised}

@@ -41,15 +41,15 @@ def scope_verdict(reader: Reader, href: str, uri: CrawlUri | None) -> ScopeVerdi
         return _verdict(settings, href, uri, view, last_position(view)) if has_scope(view) else None
 
 
-def preview_in_scope(view: View, change: Change, *, others: bool = True) -> dict[str, Any]:
+def preview_in_scope(view: View, change: Change) -> dict[str, Any]:
     """Return the effect of a change of adjustments, without the URIs that the stored scope disregards.
 
     `scope_unknown` says why the scope cannot be applied: then all URIs count. See `preview`.
     """
     scope, unknown = _scope_of(view)
     if scope is None:
-        return preview(view, change, now=time.time(), others=others) | {"scope_unknown": unknown}
-    return preview(view, change, now=time.time(), others=others, in_scope=lambda uri: scope.objection(uri) is None)
+        return preview(view, change, now=time.time()) | {"scope_unknown": unknown}
+    return preview(view, change, now=time.time(), in_scope=lambda uri: scope.objection(uri) is None)
 
 
 class ScopeReason(msgspec.Struct):

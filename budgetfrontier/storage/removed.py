@@ -208,8 +208,13 @@ def ended(view: View, number: int) -> dict[int, AuditEntry]:
         if entry.id <= number:
             break
         if counts(entry, found.get(entry.id)):
-            found.setdefault(int(entry.args["id"]), entry)
+            found |= dict.fromkeys(ended_by(entry) - found.keys(), entry)
     return found
+
+
+def ended_by(entry: AuditEntry) -> set[int]:
+    """Return the entries that an undo or a discard is about: several, if it has undone a list of adjustments."""
+    return {int(entry.args["id"]), *entry.effect.get("entries", ())}
 
 
 def needed(view: View) -> Iterator[Needed]:

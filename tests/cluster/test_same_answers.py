@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import starmap
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -234,6 +235,28 @@ def test_a_command_is_undone_once_in_both(
     refused = [f"{command}, is undone already" in answer[1] for answer in answers[0]]
     assert refused == ([True, True, False, False] if once else [True, True, False, True, False, True])
     assert [answer[0] for answer in answers[0]] == ([1] * 4 if once else [1, 1, 0, 1, 0, 1])
+
+
+def test_a_list_of_adjustments_is_undone_alike(
+    both: tuple[Path, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed, answers = tmp_path / "more.adjust.yaml", []
+    listed.write_text("".join(f"- {{match: 'queue:{host}', set: {{queue_total_budget: 7}}}}\n" for host in HOSTS))
+    for side in (Side(str(both[0]), capsys), Side(URL, capsys)):
+        assert side.run("adjust", "--file", str(listed))[0] == 0
+        *_, first, last = (row for row in side.applied() if row["command"] == "adjust")
+        assert last["effect"]["promised"]["matched"] == 1 and last["args"]["list"]["of"] == len(HOSTS)
+        of_last, of_first = ("undo", str(last["id"]), "--list"), ("undo", str(first["id"]))
+        asked = (*of_last, "--dry-run"), of_last, (*of_first, "--list"), of_first
+        answers.append(
+            [(code, text.splitlines()[0].partition("removed")[0]) for code, text in starmap(side.told, asked)]
+        )
+        row = side.applied()[-1]
+        assert [len(row["effect"][name]) for name in ("entries", "removed")] == [len(HOSTS), len(HOSTS)]
+        assert row["args"]["id"] == last["id"] in row["effect"]["entries"]
+        assert side.told("undo", str(row["id"]))[0] == side.told("undo", str(last["id"]), "--list")[0] == 0
+    assert answers[0] == answers[1]
+    assert [code for code, _ in answers[0]] == [0, 0, 1, 1]
 
 
 def test_traps_are_the_same(both: tuple[Path, Any], capsys: pytest.CaptureFixture[str]) -> None:

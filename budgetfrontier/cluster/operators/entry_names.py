@@ -69,7 +69,7 @@ class EntryNames:
     def effect(self, effect: Mapping[str, Any]) -> dict[str, Any]:
         """Return an effect with adjustments by their names."""
         found = {name: value for name, value in effect.items() if name != "inverse"}  # `undo` replaces it
-        for name in ("removed", "restored"):
+        for name in ("removed", "restored", "entries"):
             if isinstance(found.get(name), list):
                 found[name] = [self.name(one) for one in found[name]]
         for name in ("replaced", "adjustments"):

@@ -236,8 +236,10 @@ def dry_run(reads: FrontierReads, *, op: str, args: dict[str, Any]) -> dict[str,
         return dry_runs.dry_run(view, op, _here(reads.reader, op, args))
 
 
-def undo(reads: FrontierReads, *, op: str, entry: bytes | int, force: bool) -> Undoing:
+def undo(reads: FrontierReads, *, op: str, entry: bytes | int, force: bool, whole: bool) -> Undoing:
     """Return the effect that `undo` or `discard` of an operator's command, or of another audit entry, would have.
+
+    `whole`: of the whole list of an adjustment.
 
     O(effect).
     """
@@ -248,7 +250,7 @@ def undo(reads: FrontierReads, *, op: str, entry: bytes | int, force: bool) -> U
     names = _names(reads.reader)
     with reads.reader.view() as view:
         try:
-            effect = dry_runs.dry_run(view, op, {"id": number, "force": force})
+            effect = dry_runs.dry_run(view, op, {"id": number, "force": force, "list": whole})
         except FrontierError as e:
             is_known = view.audit_entry(number) is not None
             return Undoing(None, names.text(str(e)), str(e).endswith(undo_checks.FORCE), is_known)

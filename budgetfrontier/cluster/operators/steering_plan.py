@@ -32,7 +32,9 @@ class SteeringPlan(NamedTuple):
 def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the effect that a command would have on the crawl. Raises FrontierError if it would be refused."""
     if op in ENDING:
-        states, _ = undoable(owners, op, read_name(str(args["id"])), force=bool(args.get("force")))
+        states, _ = undoable(
+            owners, op, read_name(str(args["id"])), force=bool(args.get("force")), whole=bool(args.get("list"))
+        )
         return merging.merged_effect(states)
     if op not in ("schedule", "delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
@@ -80,7 +82,7 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         return SteeringPlan(args, {number: {"survey": one["survey"]} for number, one in found.items()})
     if op in ENDING:
         entry = read_name(str(args["id"]))
-        effects, to = undoable(owners, op, entry, force=bool(args.get("force")))
+        effects, to = undoable(owners, op, entry, force=bool(args.get("force")), whole=bool(args.get("list")))
         if args.get("promised") is None and is_foreseen(effect := merging.merged_effect(effects)):
             args = args | {"promised": promise(effect)}
         return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
@@ -105,7 +107,7 @@ def _as_asked(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, A
 
 
 def undoable(
-    owners: CrawlOwners, op: str, entry: bytes | tuple[int, int], *, force: bool
+    owners: CrawlOwners, op: str, entry: bytes | tuple[int, int], *, force: bool, whole: bool = False
 ) -> tuple[list[dict[str, Any]], set[int]]:
     """Return the effect that `undo` or `discard` would have in each partition, and the partitions to give it to.
 
@@ -116,7 +118,7 @@ def undoable(
     of = None if isinstance(entry, bytes) else [entry[0]]
     if of is not None and of[0] >= owners.partitions:
         raise FrontierError(f"there is no partition {of[0]}: they are 0 to {owners.partitions - 1}")
-    found = owners.ask("undo", Undoing, of=of, op=op, entry=number, force=force)
+    found = owners.ask("undo", Undoing, of=of, op=op, entry=number, force=force, whole=whole)
     changed = {partition: one for partition, one in found.items() if one.can_be_forced}
     if changed:
         raise FrontierError(f"in {merging.named_partitions(changed)}: {next(iter(changed.values())).refusal}")

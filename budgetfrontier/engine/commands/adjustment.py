@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -36,10 +36,21 @@ from budgetfrontier.storage.meta import write_settings
 from budgetfrontier.storage.records import AuditEntry
 from budgetfrontier.storage.uri_values import expand, label_of, short_url
 
+LONGEST_NAME = 300
+"""Characters of the name of a list of adjustments."""
 COUNTED = 1000
 """The most queues of a frontier that a change counts by itself: some milliseconds."""
 _survey: Callable[[Any], Survey] = converter(Survey)
 _sums: Callable[[Any], dict[str, int]] = converter(dict[str, int])
+
+
+class ListPlace(msgspec.Struct, forbid_unknown_fields=True):
+    """The place of an adjustment in a list that was given at once: the number `place`, from 1, `of` so many."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+    """The name of the list, which no other list of the crawl has."""
+    place: Annotated[int, msgspec.Meta(ge=1)]
+    of: int
 
 
 class Promise(msgspec.Struct, kw_only=True):
@@ -67,6 +78,7 @@ class Promise(msgspec.Struct, kw_only=True):
 
 
 _promise: Callable[[Any], Promise] = converter(Promise)
+_place: Callable[[Any], ListPlace] = converter(ListPlace)
 
 
 class Adjustment(msgspec.Struct, kw_only=True):
@@ -151,6 +163,8 @@ def check(args: dict[str, Any]) -> None:
     """Raise for an adjustment that could not be applied."""
     asked = validate_override(args["match"], args["set"]).set
     check_figures(args)
+    if args.get("list") is not None:
+        _place(args["list"])
     for kind in "cost", "uri_precedence":  # one that cannot be imported would end the engine at the next URI
         if (policy := asked.get(f"{kind}_policy")) is not None:
             plugins.resolve(kind, policy)
@@ -278,8 +292,12 @@ def _figures(kernel: Kernel, change: Change, args: dict[str, Any], now: float) -
 
 def kept_figures(kernel: Kernel, then: dict[str, int], args: dict[str, Any]) -> dict[str, Any]:
     """Return what the effect of a change keeps for what follows: what its queues had come to, and what it promised."""
-    found: dict[str, Any] = {"then": then | {"retired_upto": kernel.counters.retired_back}}
-    return found if args.get("promised") is None else found | {"promised": promise(args["promised"])}
+    return {"then": then | {"retired_upto": kernel.counters.retired_back}, **kept_promise(args)}
+
+
+def kept_promise(args: dict[str, Any]) -> dict[str, Any]:
+    """Return what the effect of a change keeps of what it promised."""
+    return {} if args.get("promised") is None else {"promised": promise(args["promised"])}
 
 
 def _surveyed(kernel: Kernel, change: Change, given: Any, now: float) -> dict[str, Any]:

@@ -118,9 +118,9 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
 
 _OF_QUEUES = frozenset(("queue", "match", "states", "for_good"))
 _ARGUMENTS: dict[str, frozenset[str]] = {
-    "adjust": frozenset(("match", "set", "dry_run", "survey", "promised")),
+    "adjust": frozenset(("match", "set", "list", "dry_run", "survey", "promised")),
     "withdraw": frozenset(("id", "survey", "promised")),
-    "undo": frozenset(("id", "force", "then", "promised")),
+    "undo": frozenset(("id", "list", "force", "then", "promised")),
     "discard": frozenset(("id",)),
     "delete": frozenset(("queue", "pattern", "match", "states", "dry_run", "for_good")),
     "forget": frozenset(("uris", "match", "pattern", "for_good", "continues")),
@@ -141,6 +141,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
 """The arguments that each command takes; for a revival, the lines of the log that its URIs come from.
 
 `for_good`: nothing is kept for `undo`.
+`list`: the place of an adjustment in a list, see `ListPlace`; of `undo`, whether it is that of the whole list.
 `continues`: the audit entry of the same command with other URIs, which is to be that of this one, too.
 """
 

@@ -132,7 +132,6 @@ def preview(
     change: Change,
     *,
     now: float,
-    others: bool = True,
     in_scope: Callable[[CrawlUri], bool] | None = None,
 ) -> dict[str, Any]:
     """Return the effect of a change: the survey, which queues retire and revive, and how much they could then spend.
@@ -141,7 +140,7 @@ def preview(
     `still_closed` before and after it, `opened_count` before it alone. `held_until`: when the first of them opens.
     Queues that a precedence floor makes INELIGIBLE, or no more (`eligible`), are neither: they are counted apart.
 
-    RETIRED queues that do not match count, too, unless without the `others`: any change of settings revives them.
+    RETIRED queues that do not match count, too: any change of settings revives them.
 
     `in_scope` returns whether the crawl would fetch a URI; otherwise it is disregarded, and costs nothing. As of the
     view. O(queues), about 5 us each, and the pending URIs that those with changed budgets would hand out, 1 us each;
@@ -157,7 +156,7 @@ def preview(
     hours, of_windows = Hours(), windows.NAME in change.names
     reviving, lifted, before, after = (_Spend() for _ in range(4))
     changed, held_back, held_until = 0, 0, inf
-    for queue, url, label, matched in look(view, change.match, others=others):
+    for queue, url, label, matched in look(view, change.match, others=True):
         if not (matched or queue.state is RETIRED):
             continue
         if matched:

@@ -328,7 +328,7 @@ def survey(view: View, change: Change) -> Survey:
 def override_of(view: View, entry: AuditEntry) -> Override | None:
     """Return the adjustment that an entry has made, or taken back, or of which it has undone that; None for others."""
     found: AuditEntry | None = entry
-    while found is not None and found.command == "undo" and not found.error:
+    while found is not None and found.command == "undo" and not found.error and not found.args.get("list"):
         found = view.audit_entry(int(found.args["id"]))
     if found is None or found.error or found.command not in ("adjust", "withdraw"):
         return None

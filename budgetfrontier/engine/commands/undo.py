@@ -12,7 +12,14 @@ from typing import Any
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
-from budgetfrontier.engine.commands.adjustment import check_figures, edit, kept_figures, standing_of
+from budgetfrontier.engine.commands.adjustment import (
+    Edit,
+    check_figures,
+    edit,
+    kept_figures,
+    kept_promise,
+    standing_of,
+)
 from budgetfrontier.engine.commands.queue_commands import restore
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.commands.undo_checks import (
@@ -20,10 +27,12 @@ from budgetfrontier.engine.commands.undo_checks import (
     cannot,
     check_adjusting,
     check_crawl,
+    check_list,
     check_queue,
     find,
     is_of_many,
     key_of,
+    list_of,
 )
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.rules import crawl_states
@@ -49,6 +58,9 @@ def step(
 
     Raises FrontierError; in the first step nothing has changed then. Returns whether this was the last step.
     """
+    if not progress.effect and args.get("list"):
+        progress.effect = _undo_list(kernel, args, now)
+        return True
     if not progress.effect:
         view = kernel.tables.env.view()
         entry, command = find(view, int(args["id"]), "undo")
@@ -100,8 +112,18 @@ def _at_once(kernel: Kernel, entry: AuditEntry, command: str, args: dict[str, An
     raise cannot(entry, command)
 
 
+def _undo_list(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    entries = list_of(kernel.tables.env.view(), int(args["id"]))
+    change = check_list(entries, kernel.tables.in_force.adjustments, force=bool(args.get("force")))
+    effect = {"command": "adjust", "entries": [one.id for one in entries]}
+    return effect | _edited(kernel, change, now) | kept_promise(args)
+
+
 def _undo_adjusting(kernel: Kernel, entry: AuditEntry, force: bool, now: float) -> dict[str, Any]:
-    change = check_adjusting(entry, kernel.tables.in_force.adjustments, force=force)
+    return _edited(kernel, check_adjusting(entry, kernel.tables.in_force.adjustments, force=force), now)
+
+
+def _edited(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
     effect = {"removed": list(change.remove), "restored": [one.id for one in change.restore]}
     return effect | edit(kernel, change, now)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from budgetfrontier.core.effect_words import entry_in_words
 from budgetfrontier.core.model import CrawlState, QueueRecord
+from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands import restoring, undo_bury, undo_queues
 from budgetfrontier.engine.commands.adjustment import Edit, edited, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
@@ -47,7 +49,7 @@ from budgetfrontier.settings.overrides import Override
 from budgetfrontier.settings.sheets import is_about_sheets, sheet_of
 from budgetfrontier.settings.values import brief
 from budgetfrontier.storage.records import AuditEntry
-from budgetfrontier.storage.removed import ended, kept, values
+from budgetfrontier.storage.removed import counts, ended, ended_by, kept, values
 from budgetfrontier.storage.view import View
 
 FORCE = "`undo --force` does it nevertheless"
@@ -57,11 +59,15 @@ LOOKED_AT = 1 << 18
 PAUSED = frozenset((CrawlState.PAUSING, CrawlState.PAUSED))
 
 
+def _no_entry(number: int) -> FrontierError:
+    return FrontierError(f"there is no audit entry {number}; `audit` lists them")
+
+
 def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
     """Return the audit entry that is to be undone, or discarded, and its command. Raises FrontierError."""
     entry = view.audit_entry(number)
     if entry is None:
-        raise FrontierError(f"there is no audit entry {number}; `audit` lists them")
+        raise _no_entry(number)
     command = command_of(entry.command, entry.effect)
     if entry.error and not entry.effect.get("kept") and not entry.effect.get("letters"):
         raise FrontierError(f"{entry_in_words(number, command)}, was refused: it {NOTHING}")
@@ -82,6 +88,36 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
             rest = f"; `undo {end.id} --force` restores what that has left"
         raise FrontierError(f"{entry_in_words(number, command)}, is undone already{rest}")
     return entry, command
+
+
+def list_of(view: View, number: int) -> list[AuditEntry]:
+    """Return the adjustments of the list that an entry is of, but for those that were undone, the newest first.
+
+    Raises FrontierError if it is of none, or all were undone. O(later entries), and those of the list.
+    """
+    one = view.audit_entry(number)
+    if one is None:
+        raise _no_entry(number)
+    if (name := place_in_list(one)[:1]) == ():
+        raise FrontierError(f"{entry_in_words(number, one.command)}, is of no list: undo it by itself")
+    found, undone = list[AuditEntry](), dict[int, AuditEntry]()
+    for entry in view.newest_commands("adjust", *ENDING):
+        place = place_in_list(entry)
+        if counts(entry, undone.get(entry.id)):
+            undone |= dict.fromkeys(ended_by(entry) - undone.keys(), entry)
+        elif place[:1] == name and entry.id not in undone:
+            found.append(entry)
+        if place[:2] == (*name, 1):
+            break
+    if not found:
+        raise FrontierError(f"{entry_in_words(number, one.command)}, is undone already, with its list")
+    return found
+
+
+def place_in_list(entry: AuditEntry) -> tuple[Any, ...]:
+    """Return the name of the list that an adjustment is of, its place, and their number; () if it is of none."""
+    given = entry.args.get("list") if entry.command == "adjust" and not entry.error else None
+    return (given["name"], given["place"], given["of"]) if isinstance(given, dict) else ()
 
 
 def cannot(entry: AuditEntry, command: str) -> FrontierError:
@@ -112,6 +148,24 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
             where = f', and "{brief(later[-1].match)}" may match the same queues'
         raise FrontierError(f"{entry.id} is not undone, because {what} since{where}; {FORCE}")
     return Edit(remove, restore)
+
+
+def check_list(entries: Sequence[AuditEntry], in_force: Sequence[Override], *, force: bool) -> Edit:
+    """Return the change of the adjustments that undoes entries, the newest first. Raises FrontierError.
+
+    With `force`, those of which nothing is in force any more are left out, unless that is so of all.
+    """
+    after = [*in_force]
+    for entry in entries:
+        try:
+            after = edited(after, check_adjusting(entry, after, force=force))
+        except FrontierError as error:
+            if not force:
+                raise FrontierError(f"{error}{'' if str(error).endswith(FORCE) else f'; {FORCE}'}") from None
+    there, stay = {one.id for one in in_force}, {one.id for one in after}
+    if there == stay:
+        raise _replaced(entries[0])
+    return Edit(sorted(there - stay), [one for one in after if one.id not in there])
 
 
 def _replaced(entry: AuditEntry) -> FrontierError:
@@ -229,22 +283,19 @@ def preview(
     `undoes` is the entry in words; `adjustments` are those that it would remove or restore, with the effect of that as
     `of_change` returns it; None: that on all URIs that queues hold, in scope or not.
     """
-    entry, command = find(view, int(args["id"]), "undo")
+    number, force, in_force = int(args["id"]), bool(args.get("force")), view.adjustments()
+    look = of_change or partial(preview_of, now=now)
+    if args.get("list"):
+        entries = list_of(view, number)
+        undoes = f"{entry_in_words(number, 'adjust')}, and its list: {counted(len(entries), 'adjustment')}"
+        change = check_list(entries, in_force, force=force)
+        return {"undoes": undoes, "entries": [one.id for one in entries]} | _adjusted(view, "adjust", change, look)
+    entry, command = find(view, number, "undo")
     _check_begun(view, entry, command)
     why = f": {entry.reason}" if entry.reason else ""
     effect: dict[str, Any] = {"undoes": f"{entry_in_words(entry.id, entry.command)} by {entry.who}{why}"}
-    force = bool(args.get("force"))
     if command in ADJUSTING:
-        change = check_adjusting(entry, view.adjustments(), force=force)
-        there = {one.id: one for one in view.adjustments()}
-        difference = changed_to(view, edited(view.adjustments(), change))
-        return effect | {
-            "command": command,
-            "removed": list(change.remove),
-            "restored": [one.id for one in change.restore],
-            "adjustments": [plain(one) for one in (*(there[number] for number in change.remove), *change.restore)],
-            **(of_change(view, difference) if of_change else preview_of(view, difference, now=now)),
-        }
+        return effect | _adjusted(view, command, check_adjusting(entry, in_force, force=force), look)
     if is_of_many(entry, command):
         return effect | undo_queues.preview(view, entry, command, force=force)
     if command in RETIRING | WAITING | PACING:
@@ -264,6 +315,19 @@ def preview(
     if command in DELETING | BURYING:
         return effect | restoring.preview(view, entry, command, force=force)
     raise cannot(entry, command)
+
+
+def _adjusted(view: View, command: str, change: Edit, look: Callable[[View, Change], dict[str, Any]]) -> dict[str, Any]:
+    """Return the effect of a change of the adjustments that undoes some, with that of it on queues."""
+    in_force = view.adjustments()
+    removed = [one for one in in_force if one.id in change.remove]
+    return {
+        "command": command,
+        "removed": list(change.remove),
+        "restored": [one.id for one in change.restore],
+        "adjustments": [plain(one) for one in (*removed, *change.restore)],
+        **look(view, changed_to(view, edited(in_force, change))),
+    }
 
 
 def preview_of_discard(view: View, args: dict[str, Any]) -> dict[str, Any]:

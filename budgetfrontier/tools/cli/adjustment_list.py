@@ -6,8 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from budgetfrontier.engine.commands.adjustment import promise
 from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.settings import sheets
@@ -20,7 +24,7 @@ from budgetfrontier.tools.cli.on_crawl import command_of, noting_continued
 from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
-    from budgetfrontier.reports.operators import Applied, CrawlOperator
+    from budgetfrontier.reports.operators import Applied, CrawlOperator, OperatorCommand
 
     Give = Callable[..., tuple[Applied, int]]
 
@@ -45,10 +49,12 @@ def apply(args: argparse.Namespace, operator: CrawlOperator, give: Give) -> int:
     if args.dry_run:
         return _preview(args, operator, found)
     done: list[dict[str, Any]] = []
-    code = OK
+    code, commands = OK, _commands(args, operator, found)
     for batch in _batches(found):
         refused: list[tuple[ListedAdjustment, str]] = []
-        for one, applied in zip(batch, _given(args, operator, batch, len(done)), strict=True):
+        for one, applied in zip(
+            batch, _given(args, operator, batch, [*islice(commands, len(batch))], len(done)), strict=True
+        ):
             if applied.entry is None and applied.refused:
                 refused.append((one, applied.refused))
                 continue
@@ -59,9 +65,9 @@ def apply(args: argparse.Namespace, operator: CrawlOperator, give: Give) -> int:
                 done.append({"id": applied.entry.id, "match": one.match, "set": one.set} | applied.entry.effect)
                 _tell(args, done[-1])
         if refused:
-            for effect in reversed(done):
-                give(args, operator, "undo", {"id": effect["id"], "force": False})
-                note(f"adjustment {effect['id']} is undone")
+            if done:
+                give(args, operator, "undo", {"id": done[-1]["id"], "force": False, "list": True})
+                note(counted(len(done), "adjustment is undone", "adjustments are undone"))
             one, why = refused[0]
             note(f"{one.at}: this adjustment was refused, so none of the file is in force")
             raise FrontierError(why)
@@ -69,6 +75,8 @@ def apply(args: argparse.Namespace, operator: CrawlOperator, give: Give) -> int:
         _print_json(args, operator, done)
     else:
         say(f"{counted(len(done), 'adjustment')} applied")
+        if len(done) > 1:
+            note(f"`undo {done[-1]['id']} --list` takes them back")
     return code
 
 
@@ -90,11 +98,30 @@ def _independent(*both: tuple[ListedAdjustment, Match]) -> bool:
     return not about_sheets and disjoint(*(match for _, match in both))
 
 
+def _commands(
+    args: argparse.Namespace, operator: CrawlOperator, found: Sequence[ListedAdjustment]
+) -> Iterator[OperatorCommand]:
+    """Return the commands of a list, each with what its dry run promises, as that of the file tells it."""
+    name = f"{args.adjustment_file.name[:200]} {token_hex(4)}"
+    commands: list[OperatorCommand] = []
+    for place, one in enumerate(found, 1):
+        details = {"match": one.match, "set": one.set}
+        with suppress(FrontierError):  # of a sheet that an adjustment before it makes
+            details |= {"promised": promise(operator.dry_run("adjust", details))}
+        if len(found) > 1:
+            details |= {"list": {"name": name, "place": place, "of": len(found)}}
+        commands.append(command_of(args, "adjust", details, one.reason))
+    return iter(commands)
+
+
 def _given(
-    args: argparse.Namespace, operator: CrawlOperator, batch: Sequence[ListedAdjustment], before: int
+    args: argparse.Namespace,
+    operator: CrawlOperator,
+    batch: Sequence[ListedAdjustment],
+    commands: Sequence[OperatorCommand],
+    before: int,
 ) -> list[Applied]:
     """Give some adjustments to the crawl, after some that are in force `before`; return the results."""
-    commands = [command_of(args, "adjust", {"match": one.match, "set": one.set}, one.reason) for one in batch]
     try:
         with noting_continued(operator) as own, common.noting_interruption(args):
             done = operator.apply_all(commands)

@@ -106,10 +106,11 @@ def tell_undo(name: int | str, effect: dict[str, Any]) -> None:
     """Print the effect of an undo of the command of an audit entry."""
     from budgetfrontier.reports.audit_sentences import undone
     from budgetfrontier.reports.effect_text import as_told
-    from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.format import clean, counted
     from budgetfrontier.tools.cli.adjustments import of_windows
 
-    say(clean(f"undone {name}, {as_told('command', effect['command'])}: {undone(effect)}"))
+    listed = f", and its list, {counted(len(effect['entries']), 'adjustment')}" if "entries" in effect else ""
+    say(clean(f"undone {name}, {as_told('command', effect['command'])}{listed}: {undone(effect)}"))
     for line in of_windows(effect.get("promised", {})):
         say(line)
     _tell_left(effect)

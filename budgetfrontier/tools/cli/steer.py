@@ -93,6 +93,10 @@ def register(commands: Commands) -> None:
         "--discard", action="store_true",
         help="of what has deleted or dropped: remove what was kept for the undo, for good; see also `removed`",
     )  # fmt: skip
+    parser.add_argument(
+        "--list", action="store_true",
+        help="all adjustments of the list that the entry is one of, as `adjust --file` gave it, or none of them",
+    )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only print what it would do, or why it is refused")
     parser.set_defaults(usage=parser.error)
     add_who(parser)
@@ -321,8 +325,10 @@ def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """
     if operator.path is not None and not isinstance(args.entry, int):
         args.usage(f"{args.entry} is an id of a crawl in partitions; those of a job are numbers")
-    details = {"id": args.entry, "force": args.force}
+    details = {"id": args.entry, "force": args.force} | ({"list": True} if args.list else {})
     if args.discard:
+        if args.list:
+            args.usage("--list is for undo: an adjustment keeps nothing that could be discarded")
         return _discard(args, operator)
     if args.dry_run:
         effects.tell_undo_preview(operator.dry_run("undo", details))

@@ -35,7 +35,7 @@ APPLIED = ("step", "dry_run", "seen", "back", "reason")
 """The fields of the form that applies what a dry run has shown; a reason, if the dry run was without one."""
 ROW = "row"
 """The field of a button beside a row: the command and its subject, as JSON."""
-_ROWS = ([str, str], [str, int], [str, str, int], [str, int, int])
+_ROWS = ([str, str], [str, int], [str, str, int], [str, int, int], [str, str, int, int], [str, int, int, int])
 _OF_ALL = ("op", "reason", "back", "step")
 _LETTER, _LETTER_OF_PARTITIONS = re.compile("[0-9]{1,19}"), re.compile("[0-9]{1,19}/[0-9]{1,19}")
 
@@ -86,16 +86,19 @@ def _reason(form: Form) -> str:
 
 
 def _of_row(form: Form, partitions: bool) -> SubmittedCommand:
-    """Return the command of a button beside a row: a command, a queue or an id, a total budget, or 1 for force."""
+    """Return the command of a button beside a row: a command, a queue or an id, and a total budget, or what is undone.
+
+    Of an undo, 1 for force, else 0, and 1 for the whole list of an adjustment.
+    """
     check_names(form, (ROW, "back", "step", "reason"))
     values = _plain(form[ROW])
     if not isinstance(values, list) or [*map(type, values)] not in _ROWS:
         raise BadRequest("This form is not one of the console.")
     op, subject = _op(values[0]), values[1]
     args: dict[str, Any]
-    if op in _OF_ENTRY and values[2:] in ([], [1] if op == "undo" else []):
+    if op in _OF_ENTRY and values[2:] in ([], *([[1], [0, 1], [1, 1]] if op == "undo" else ())):
         args = {"id": entry_id(str(subject), op, partitions=partitions)}
-        args |= {"force": values[2:] == [1]} if op == "undo" else {}
+        args |= undo_arguments(force=values[2:3] == [1], whole=values[3:] == [1]) if op == "undo" else {}
     elif op == "adjust" and isinstance(subject, str) and len(values) == 3:
         args = {"match": queues_match([subject]), "set": {"queue_total_budget": values[2]}}
     elif op in ("replay", "drop") and len(values) == 2:
@@ -246,6 +249,11 @@ def entry_id(text: str, op: str, *, partitions: bool) -> int | str:
     raise BadRequest(_OF_ENTRY[op])
 
 
+def undo_arguments(*, force: bool, whole: bool) -> dict[str, bool]:
+    """Return the arguments of an undo, without the entry: of the whole list of an adjustment, or of it alone."""
+    return {"force": force} | ({"list": True} if whole else {})
+
+
 def _pattern(form: Form) -> dict[str, Any]:
     queue, pattern = form.get("glob", "").strip() or None, form.get("pattern", "") or None
     if queue is None and pattern is None:
@@ -356,7 +364,7 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "adjust": _adjust,
     "withdraw": _nothing,
     "discard": _nothing,
-    "undo": lambda form: {"force": form.get("force") == "1"},
+    "undo": lambda form: undo_arguments(force=form.get("force") == "1", whole=form.get("list") == "1"),
     "retire": _queues,
     "unretire": _queues,
     "snooze": _snooze,
@@ -382,7 +390,7 @@ _OF_ENTRY = {
 _FIELDS: dict[str, tuple[str, ...]] = {
     "adjust": ("match", "which", "queue", "queues", "total", "replenish", "set"),
     "withdraw": ("id",),
-    "undo": ("id", "force"),
+    "undo": ("id", "force", "list"),
     "discard": ("id",),
     **dict.fromkeys(("retire", "unretire", "snooze", "wake"), ("queue", "match", "states", "for")),
     **dict.fromkeys(("replay", "drop"), ("which", "why", "id", "for_good")),

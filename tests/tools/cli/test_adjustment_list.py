@@ -121,7 +121,7 @@ def test_what_is_given_at_once_has_the_figures_of_each(tmp_path: Path, listed: P
     assert [effect["groups"] for effect in effects] == [
         [{"before": {"precedence": 3}, "after": {"precedence": n}, "queues": 1}] for n in range(7, 10)
     ]
-    assert [effect["promised"]["revived_count"] for effect in effects] == [1, 0, 0]
+    assert [effect["promised"]["revived_count"] for effect in effects] == [1, 1, 1], "as the dry run of each"
 
 
 def test_a_gzip_on_a_running_crawl(running: Path, tmp_path: Path, cli: Cli) -> None:
@@ -187,8 +187,8 @@ def test_those_before_one_that_is_refused_are_undone(job: Path, listed: Path, tm
     listed.write_text(f"{GOOD}- {{match: 'host:x', set: {{uri_precedence_policy: {policy}}}}}\n")
     answer = cli("adjust", job, "--file", listed)
     assert answer.code == 1
-    assert answer.err.splitlines()[:4] == [
-        *(f"adjustment {number} is undone" for number in (3, 2, 1)),
+    assert answer.err.splitlines()[:2] == [
+        "3 adjustments are undone",
         f"{listed}:8: this adjustment was refused, so none of the file is in force",
     ]
     assert f"{values} was not read" in answer.err
@@ -203,6 +203,88 @@ def test_a_dry_run_changes_nothing(job: Path, listed: Path, cli: Cli) -> None:
     told = json.loads(cli("adjust", job, "--file", listed, "--dry-run", "--format", "json").out)
     assert told["dry_run"] and [one["match"] for one in told["adjustments"]] == ["domain:one.test", "sheet:small"]
     assert adjusted(job) == []
+
+
+def test_the_audit_has_what_the_dry_run_of_the_file_has_promised(tmp_path: Path, listed: Path, cli: Cli) -> None:
+    """Also of those that come after others which have revived their queues."""
+    job = tmp_path / "retired"
+    with Frontier.open(job / "frontier", Settings.from_dict({"frontier": {"queue_total_budget": 0}})) as frontier:
+        frontier.schedule_many(f"http://h{n}.test/{page}" for n in range(30) for page in range(2))
+        while frontier.lease(30):  # all are over their budgets, and retire at their turns
+            pass
+    listed.write_text("".join(f"- {{match: 'queue:h{n}.test', set: {{queue_total_budget: 9}}}}\n" for n in range(30)))
+    told = json.loads(cli("adjust", job, "--file", listed, "--dry-run", "--format", "json").out)["adjustments"]
+    assert cli("adjust", job, "--file", listed).code == 0
+    with Reader(job / "frontier") as reader:
+        promised = [entry.effect["promised"] for entry in reader.audit()]
+    names = ("matched", "revived_count", "retired_count", "still_over", "uris", "spend", "others")
+    assert [[one[name] for name in names] for one in promised] == [[one[name] for name in names] for one in told]
+
+
+def test_one_undo_takes_the_whole_list_back(job: Path, listed: Path, cli: Cli) -> None:
+    answer = cli("adjust", job, "--file", listed, "--reason", "by file")
+    assert "`undo 3 --list` takes them back" in answer.err
+    dry_run = cli("undo", job, 2, "--list", "--dry-run").out
+    assert dry_run.startswith("would undo 2, adjust, and its list: 3 adjustments\n")
+    assert "adjustments removed: 1 (domain:one.test), 2 (sheet:small), 3 (queue:two.test)" in dry_run
+    assert adjusted(job) == OF_GOOD
+    answer = cli("undo", job, 2, "--list", "--reason", "too strict")
+    assert (answer.code, answer.out) == (
+        0,
+        "undone 2, adjust, and its list, 3 adjustments: removed adjustment 1, 2, 3\n",
+    )
+    assert adjusted(job) == []
+    told = cli("audit", job)
+    assert "Undid the list of entry 2, 3 adjustments: removed adjustment 1, 2, 3." in told.out
+    assert "2 of 3 of a list" in told.out
+    with Reader(job / "frontier") as reader:
+        *_, entry = reader.audit()
+    assert (entry.command, entry.reason, entry.effect["entries"]) == ("undo", "too strict", [3, 2, 1])
+    assert "1, adjust, is undone already" in cli("undo", job, 1).err
+    assert "1, adjust, is undone already, with its list" in cli("undo", job, 1, "--list").err
+    assert cli("undo", job, 4).code == 0
+    assert adjusted(job) == OF_GOOD
+    assert cli("undo", job, 1, "--list").code == 0 and adjusted(job) == [], "the undo was undone"
+
+
+def test_all_of_a_list_is_undone_or_none(job: Path, listed: Path, cli: Cli) -> None:
+    assert cli("adjust", job, "--file", listed).code == 0
+    assert cli("adjust", job, "--match", "domain:one.test", "--total-budget", 7).code == 0
+    for more in ((), ("--dry-run",)):
+        answer = cli("undo", job, 3, "--list", *more)
+        assert answer.code == 1 and "1 is not undone, because adjustment 4 sets the same settings" in answer.err
+        assert [match for match, _ in adjusted(job)] == [
+            "domain:one.test",
+            "sheet:small",
+            "queue:two.test",
+            "domain:one.test",
+        ]
+    assert cli("undo", job, 3, "--list", "--force").code == 0
+    assert adjusted(job) == [("domain:one.test", {"queue_total_budget": 7})]
+
+
+def test_what_was_undone_by_itself_is_left_out(job: Path, listed: Path, cli: Cli) -> None:
+    assert cli("adjust", job, "--file", listed).code == 0
+    assert cli("undo", job, 1).code == 0
+    assert "2 adjustments: removed adjustment 2, 3" in cli("undo", job, 1, "--list").out
+    assert adjusted(job) == []
+
+
+def test_what_was_taken_out_since_is_left_out_by_force(job: Path, listed: Path, cli: Cli) -> None:
+    assert cli("adjust", job, "--file", listed).code == 0
+    assert cli("adjust", job, "--remove", 1).code == 0
+    assert "`undo --force` does it nevertheless" in cli("undo", job, 3, "--list").err
+    assert len(adjusted(job)) == 2
+    assert cli("undo", job, 3, "--list", "--force").code == 0 and adjusted(job) == []
+
+
+def test_other_entries_are_of_no_list(job: Path, cli: Cli) -> None:
+    assert cli("adjust", job, "--total-budget", 7).code == 0
+    assert cli("pause", job).code == 0
+    assert "1, adjust, is of no list: undo it by itself" in cli("undo", job, 1, "--list").err
+    assert "2, pause, is of no list: undo it by itself" in cli("undo", job, 2, "--list").err
+    assert "there is no audit entry 99" in cli("undo", job, 99, "--list").err
+    assert cli("undo", job, 1, "--list", "--discard").code == 2
 
 
 def test_it_goes_alone(job: Path, listed: Path, cli: Cli) -> None:

@@ -15,6 +15,7 @@ import pytest
 from multidict import MultiDict
 
 from budgetfrontier import Frontier, Reader
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.console import app, forms
@@ -348,6 +349,33 @@ def test_a_command_is_undone_from_the_audit(steered: Path) -> None:
     with Reader(steered / "frontier") as reader:
         queue = reader.queue("named.test")
         assert queue is not None and queue.state != "RETIRED"
+
+
+def test_a_list_of_adjustments_is_undone_from_the_audit(job: Path) -> None:
+    """The last entry of a list has a button for all of it, and so has the page of each."""
+    with Frontier.open(job / "frontier") as f:
+        for place, key in enumerate(("fast.test", "slow.test"), 1):
+            args = {"match": f"queue:{key}", "set": {"queue_total_budget": 9}}
+            f.internals.apply(Command("adjust", args | {"list": {"name": "x", "place": place, "of": 2}}, "bob", ""))
+    first, last = (one.id for one in entries(job)[-2:])
+
+    async def act(client: Client, console: Console) -> list[str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        pages = [await operator.get("/audit"), await operator.get(f"/audit?id={first}")]
+        pages.append(await operator.send({"row": f'["undo", {last}, 0, 1]', "back": "/audit"}))
+        pages.append(await operator.apply(pages[-1], reason="too strict"))
+        pages.append(await operator.get("/audit"))
+        pages.append(await operator.send({"op": "undo", "id": str(first), "list": "1", "reason": "again"}))
+        return pages
+
+    listed, one, shown, applied, after, again = visit(job, act, token=TOKEN)
+    assert [page.count("Undo the list") for page in (listed, one, after)] == [2, 2, 0], "its text and its label"
+    assert "It undoes" in shown and f"{last}, adjust, and its list: 2 adjustments" in shown and "Applied." in applied
+    assert entries(job)[-1].effect["entries"] == [last, first]
+    assert "is undone already, with its list" in again
+    with Reader(job / "frontier") as reader:
+        assert reader.adjustments == []
 
 
 def test_what_has_changed_since_is_undone_only_with_force(steered: Path) -> None:

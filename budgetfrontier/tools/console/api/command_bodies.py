@@ -83,6 +83,9 @@ class UndoBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
 
     id: Annotated[int | str, described("the id of an entry of the audit")]
     force: Annotated[bool, described("also if somebody has changed the same since")] = False
+    list_: Annotated[bool, described("all adjustments of the list that the entry is of, or none")] = msgspec.field(
+        name="list", default=False
+    )
 
 
 class DiscardBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
@@ -256,8 +259,9 @@ def withdraw(job: ConsoleJob, body: WithdrawBody) -> SubmittedCommand:
 
 
 def undo(job: ConsoleJob, body: UndoBody) -> SubmittedCommand:
-    """Take an entry of the audit back."""
-    return SubmittedCommand("undo", {"force": body.force, "id": _entry(job, body, "undo")}, body.reason)
+    """Take an entry of the audit back, or the list of adjustments that it is of."""
+    args = forms.undo_arguments(force=body.force, whole=body.list_)
+    return SubmittedCommand("undo", args | {"id": _entry(job, body, "undo")}, body.reason)
 
 
 def discard(job: ConsoleJob, body: DiscardBody) -> SubmittedCommand:

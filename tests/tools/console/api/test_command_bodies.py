@@ -142,6 +142,7 @@ def test_each_command_is_carried_out(job: Path) -> None:
         ("discard", {"ids": [2]}),
         ("discard", {"ids": None, "older_than": "30d"}),
         ("undo", {"id": 2, "force": True}),
+        ("undo", {"id": 2, "list": True}),
         ("retire", {"match": "host:*.test", "states": ["READY"]}),
         ("wake", {"queues": ["capped.test", "named.test"]}),
         ("set-queue", {"match": "host:*.test", "interval": 60.0, "max_completed": 9}),
