@@ -14,7 +14,7 @@ from budgetfrontier.core.model import CrawlState
 from budgetfrontier.core.units import counted, format_size, format_time, say_duration
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.run_history import WORKER, may_crawl
-from budgetfrontier.rules.verdict import Standing, Verdict, are_leases_held, unasked
+from budgetfrontier.rules.verdict import Standing, Verdict, are_leases_held, is_untouched, unasked
 from budgetfrontier.settings.schema import AlertSettings
 
 HOUR = 3600.0
@@ -234,7 +234,8 @@ def _no_process(seen: Observed, limit: float | None) -> _FoundCondition | None:
     ended = stop.ended if stop is not None else process.last_commit
     died = stop is not None and seen.verdict.level == "bad"
     if died or ended is None or seen.standing.now - ended >= limit:
-        return _FoundCondition("bad", seen.verdict.text)
+        never_begun = not died and is_untouched(seen.standing)  # nothing has come to a stop
+        return _FoundCondition("warn" if never_begun else "bad", seen.verdict.text)
     return None
 
 

@@ -357,7 +357,7 @@ def _stopped(s: Standing) -> Verdict:
     slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
     if stop is not None:
         end, level = _stop(s, stop), "bad" if _stopped_badly(s) else "warn"
-    elif _is_untouched(s):
+    elif is_untouched(s):
         end, level = "none has leased a URI of it yet", "warn"
     else:
         end, level = "how the last one stopped is not known", "bad"
@@ -373,9 +373,9 @@ def _stopped(s: Standing) -> Verdict:
     return Verdict(slug, level, text, remedy)
 
 
-def _is_untouched(s: Standing) -> bool:
+def is_untouched(standing: Standing) -> bool:
     """Return whether no lease of a crawl was ever handed out; False if a repair has lost its totals."""
-    totals = s.totals
+    s, totals = standing, standing.totals
     answered = totals.succeeded or totals.failed or totals.retried or totals.given_up
     tried = answered or totals.deferred or totals.disregarded or totals.expired or totals.in_process
     return s.process.last_commit is not None and not tried

@@ -99,6 +99,24 @@ def test_no_process(process: Process, *, found: bool) -> None:
     assert held(settings, observed(process=process, state=CrawlState.FINISHED, queued=0)) == []
 
 
+@pytest.mark.parametrize(
+    ("process", "succeeded", "level"),
+    [
+        (Process(alive=False, pid=None, last_commit=NOW - 601), 0, "warn"),
+        (stopped(RunEnd.EXIT, 601), 0, "warn"),  # it asked, and had to wait
+        (stopped(RunEnd.EXIT, 601), 4, "bad"),
+        (stopped(RunEnd.KILLED, 601), 0, "bad"),
+        (Process(alive=False, pid=None), 0, "bad"),  # a repair has lost its totals
+    ],
+)
+def test_a_crawl_that_has_not_begun_is_a_warning(process: Process, succeeded: int, level: str) -> None:
+    """As the verdict has it: nothing has come to a stop."""
+    seen = observed(process=process, succeeded=succeeded)
+    raised, _ = alert_conditions.look(replace(QUIET, no_process=600.0), {}, [], seen)
+    assert raised["no_process"].level == level
+    assert seen.verdict.level == ("warn" if process.last_stop and succeeded else level)
+
+
 def test_a_process_that_does_nothing() -> None:
     settings = replace(QUIET, no_commit=300.0)
     assert held(settings, observed(process=replace(RUNNING, last_call=NOW - 299))) == []
