@@ -508,7 +508,8 @@ class Guard:
     def end_run(self, end: RunEnd | None, reason: str) -> None:
         """Write how the run has ended, and the last row of the totals."""
         state = self.kernel.counters.state
-        self.tables.runs.end(end, reason, self.now(), leased=self.tables.leases.given_out, crawl=state)
+        leased, asked = self.tables.leases.given_out, self.asked > 0
+        self.tables.runs.end(end, reason, self.now(), leased=leased, asked=asked, crawl=state)
         self.commits.changes += 1  # the time of the end is stored, whatever else has changed
         self.tables.series.end(self.now())
 

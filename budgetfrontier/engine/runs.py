@@ -60,12 +60,12 @@ class Runs:
         with suppress(OSError):
             self._env.leave_note(b"")
 
-    def end(self, end: RunEnd | None, reason: str, now: float, *, leased: int, crawl: CrawlState) -> None:
-        """End the row of this run, or remove it if it is not worth keeping."""
+    def end(self, end: RunEnd | None, reason: str, now: float, *, leased: int, asked: bool, crawl: CrawlState) -> None:
+        """End the row of this run, or remove it if it is not worth keeping: see `run_history.ended`."""
         if run_history.was_refused(self._row.program, end):
             end = None
         terminated = self._terminated_by() if crawl is CrawlState.TERMINATED else ""
-        row = run_history.ended(self._row, end, reason, leased=leased, now=now, terminated=terminated)
+        row = run_history.ended(self._row, end, reason, leased=leased, now=now, asked=asked, terminated=terminated)
         if row is None:
             self._env.txn.delete(keys.u32.pack(self._number), db=self._env.db[keys.RUNS])
         else:

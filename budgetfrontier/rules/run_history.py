@@ -110,14 +110,22 @@ def shortened(reason: str) -> str:
 
 
 def ended(
-    row: RunRow, end: RunEnd | None, reason: str, *, leased: int, now: float, terminated: str = ""
+    row: RunRow,
+    end: RunEnd | None,
+    reason: str,
+    *,
+    leased: int,
+    now: float,
+    asked: bool = False,
+    terminated: str = "",
 ) -> RunRow | None:
     """Return the row of a run that is closed; None if none is kept.
 
-    A run leaves no row if it handed nothing out and its program does not say how it ended: most are commands on a
-    stopped crawl, which the audit lists. `terminated` is who terminated the crawl, if anybody: the reason of the end.
+    A run leaves no row if nobody has `asked` it for URIs and its program does not say how it ended: most are commands
+    on a stopped crawl, which the audit lists. A server or a worker, for which others ask, must have handed some out.
+    `terminated` is who terminated the crawl, if anybody: the reason of the end.
     """
-    if end is None and not leased:
+    if end is None and not leased and (not asked or keeps_leases(row.program)):
         return None
     if terminated and end in (None, RunEnd.EXIT):
         end, reason = RunEnd.OPERATOR, terminated

@@ -63,6 +63,20 @@ def test_a_run_that_hands_nothing_out_and_says_nothing_leaves_no_trace(tmp_path:
     assert ends(tmp_path) == [(1, RunEnd.EXIT, "said"), (2, RunEnd.EXIT, "")]
 
 
+def test_a_run_that_asked_for_uris_and_got_none_is_kept(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", program="waits.py") as f:
+        f.schedule_many(pages("A", 2))
+        f.pause()
+        assert not f.lease(1)
+    assert [(run.end, run.leased, run.program) for run in history(tmp_path)] == [(RunEnd.EXIT, 0, "waits.py")]
+    with Frontier.open(tmp_path / "frontier", program="sleeps.py") as f:
+        assert f.next_ready_in() is not None
+    assert [run.program for run in history(tmp_path)] == ["waits.py", "sleeps.py"]
+    with Frontier.open(tmp_path / "frontier", program=run_history.SERVE) as f:
+        assert not f.lease(1)
+    assert len(history(tmp_path)) == 2, "clients ask a server again and again"
+
+
 def test_a_run_that_was_killed_ended_at_its_last_commit(tmp_path: Path) -> None:
     clock = ManualClock(START)
     f = on_disk(tmp_path, clock)

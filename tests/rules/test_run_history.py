@@ -6,6 +6,7 @@ import errno
 from asyncio import CancelledError
 
 import pytest
+from msgspec.structs import replace
 
 from budgetfrontier.core.model import RunEnd, RunRow
 from budgetfrontier.errors import ScopeChanged, StorageFull
@@ -53,6 +54,13 @@ def test_scrapys_reasons_end_a_run(reason: str, end: RunEnd) -> None:
 
 def test_a_run_that_handed_nothing_out_and_says_nothing_is_not_kept() -> None:
     assert run_history.ended(ROW, None, "", leased=0, now=120.0) is None
+
+
+def test_one_that_was_asked_is_kept_unless_others_ask_for_it() -> None:
+    row = run_history.ended(ROW, None, "", leased=0, asked=True, now=120.0)
+    assert row is not None and (row.end, row.leased) == (RunEnd.EXIT, 0)
+    served = replace(ROW, program=run_history.SERVE)
+    assert run_history.ended(served, None, "", leased=0, asked=True, now=120.0) is None
 
 
 @pytest.mark.parametrize(("end", "leased"), [(None, 1), (RunEnd.EXIT, 0)])

@@ -1040,6 +1040,7 @@ class Model:
         return tally
 
     def lease(self, number: int, ttl: float) -> list[int]:
+        self.asked = True
         self.expire()
         self.end_epoch()
         given: list[int] = []
@@ -1112,6 +1113,7 @@ class Model:
 
     def lease_queues(self, queues: int, per_queue: int, key: str | None, ttl: float) -> list[int]:
         """Each queue has one turn, in which it hands out URIs until so many of it are out."""
+        self.asked = True
         self.expire()
         self.end_epoch()
         given: list[int] = []
@@ -1903,13 +1905,13 @@ class Model:
         self.committed = pickle.dumps({name: value for name, value in vars(self).items() if name not in apart})
 
     def begin(self) -> None:
-        self.began, self.given = self.now, 0
+        self.began, self.given, self.asked = self.now, 0, False
         self.commit()
 
     def close(self) -> None:
-        """The run is kept only if it handed out anything."""
+        """The run is kept only if URIs were asked for."""
         self.drop_leases(counted=False)
-        if self.given:
+        if self.given or self.asked:
             self.runs.append((self.began, "OPERATOR" if self.state == "TERMINATED" else "EXIT", self.given))
         self.begin()
 

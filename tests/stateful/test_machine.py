@@ -1090,6 +1090,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 wait = min(soonest) - self.clock.time()
                 if not any(state in UNCOUNTED for _, state in later):
                     same("next_ready_in", self.frontier.next_ready_in(), pytest.approx(wait))
+                    self.model.asked = True
                 self.time_passes(wait)
 
 
