@@ -47,6 +47,7 @@ from budgetfrontier.storage.records import (
     decode_tally,
     decode_url,
     host_objection,
+    tally_objection,
     tally_of,
 )
 from budgetfrontier.storage.seed_list import decode_seed, keys_of
@@ -486,8 +487,8 @@ class _Checker:
             (kind, name), stats = tally_of(key), decode_tally(value)
             successes[kind] += stats.successes
             errors[kind] += stats.errors
-            if stats.novel > stats.successes or stats.novel_bytes > stats.success_bytes:
-                self._report(f"tallies: more of {kind} {name} is novel than was fetched")
+            if why := tally_objection(stats):
+                self._report(f"tallies: of {kind} {name}: {why}")
             if kind == "queue":
                 found = self._get(keys.QUEUE_IDS, key[1:])
                 queue = None if found is None else self._queues.get(keys.u32.unpack(found)[0])

@@ -389,6 +389,13 @@ def tally_of(key: bytes) -> tuple[str, str]:
     return kind, key[1:].decode("utf-8", "replace")
 
 
+def tally_objection(stats: FetchStats) -> str | None:
+    """Return why a row cannot be one of the table `tallies`; None if it can."""
+    if stats.novel > stats.successes or stats.novel_bytes > stats.success_bytes:
+        return "more is novel than was fetched"
+    return None
+
+
 def host_objection(key: bytes, row: HostRow) -> str | None:
     """Return why a row cannot be one of the table `hosts` under this key; None if it can."""
     try:

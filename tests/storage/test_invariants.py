@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import HostRow, LinksRow, UrlRow, decode_url, tally_key
 from budgetfrontier.storage.uri_values import check_url
-from tests.storage.repair.damaging import Change, Damage, damaging, each
+from tests.storage.repair.damaging import Change, Damage, change_rows, damaging, each
 from tests.support import on_disk, one, pages
 
 
@@ -56,7 +55,7 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "what a peer has told": (lambda d: d.put(keys.PEERS, keys.u32.pack(7), b"\xc1"), "a record cannot be read"),
     "what is novel": (
         lambda d: d.put(*tally("host", "x.test", novel=1)),
-        "more of host x.test is novel",
+        "of host x.test: more is novel than was fetched",
     ),
     "the tally of no queue": (lambda d: d.put(*tally("queue", "x.test")), "of queue x.test, which has no record"),
     "the bytes of a queue": (lambda d: d.put(*tally("queue", "ready.test", error_bytes=9)), "of queue ready.test"),
@@ -118,20 +117,6 @@ def test_what_is_no_stored_url(url: str) -> None:
 # -- kept URLs
 
 
-def change_row(change: Callable[[UrlRow], None]) -> Change:
-    """Change the row of a URL that waits."""
-
-    def spoil(damage: Damage) -> None:
-        for key, value in damage.items(keys.URLS):
-            row = decode_url(value)
-            if row.place:
-                change(row)
-                damage.put(keys.URLS, key, encode(row))
-                return
-
-    return spoil
-
-
 def lose_a_row(damage: Damage) -> None:
     key, _ = next(item for item in damage.items(keys.URLS) if decode_url(item[1]).place)
     damage.delete(keys.URLS, key)
@@ -142,12 +127,12 @@ KEPT_DAMAGES: dict[str, tuple[Change, str]] = {
     "a row": (lambda d: d.put(keys.URLS, b"x" * 16, b"\xc1"), "a record cannot be read"),
     "a key": (lambda d: d.put(keys.URLS, b"short", d.items(keys.URLS)[0][1]), "is not under a fingerprint"),
     "a row that is lost": (lose_a_row, "is not among the kept URLs"),
-    "a place": (change_row(lambda row: setattr(row, "place", b"\0" * 21)), "is not where it is said to wait"),
-    "a URL": (change_row(lambda row: setattr(row, "url", "\2/other")), "is not where it is said to wait"),
-    "no URL": (change_row(lambda row: setattr(row, "url", "none")), "is not a URL"),
-    "the queue of a row": (change_row(lambda row: setattr(row, "queue", 999)), "its queue 999 does not exist"),
-    "completed, and due": (change_row(lambda row: setattr(row, "place", b"")), "is completed, and due"),
-    "what waits besides": (change_row(lambda row: setattr(row, "more", 2)), "is said to wait 2 more times, not 0"),
+    "a place": (change_rows(lambda row: setattr(row, "place", b"\0" * 21)), "is not where it is said to wait"),
+    "a URL": (change_rows(lambda row: setattr(row, "url", "\2/other")), "is not where it is said to wait"),
+    "no URL": (change_rows(lambda row: setattr(row, "url", "none")), "is not a URL"),
+    "the queue of a row": (change_rows(lambda row: setattr(row, "queue", 999)), "its queue 999 does not exist"),
+    "completed, and due": (change_rows(lambda row: setattr(row, "place", b"")), "is completed, and due"),
+    "what waits besides": (change_rows(lambda row: setattr(row, "more", 2)), "is said to wait 2 more times, not 0"),
     "the URLs of a queue": (lambda d: d.change_queue("a.test", urls=7), "a.test: URLs, completed: .7, 1., the table"),
     "the completed of a queue": (lambda d: d.change_queue("a.test", completed=0), "a.test: URLs, completed: .3, 0."),
     "the total": (lambda d: d.change_totals(urls=99), "totals: urls is 99, the queues say 4"),

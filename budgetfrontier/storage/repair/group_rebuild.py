@@ -11,9 +11,7 @@ from budgetfrontier.rules import group_limits
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import Counters, decode_group
-from budgetfrontier.storage.repair.new_tables import NewTables
-from budgetfrontier.storage.repair.notes import Notes
-from budgetfrontier.storage.repair.pages import Salvage
+from budgetfrontier.storage.repair.record_copies import RecordCopies
 
 LAST_POSITION = 1 << 48
 
@@ -21,8 +19,8 @@ LAST_POSITION = 1 << 48
 class GroupRebuild:
     """The rebuild of all groups. A queue whose group is lost chooses one anew in its next turn."""
 
-    def __init__(self, source: Salvage, tables: NewTables, notes: Notes) -> None:
-        self._source, self._tables, self._notes = source, tables, notes
+    def __init__(self, copies: RecordCopies) -> None:
+        self._copies, self._tables, self._notes = copies, copies.tables, copies.notes
         self._stored: dict[int, GroupRecord] = {}
         self._made: dict[int, GroupRecord] = {}
         self._ready: set[int] = set()
@@ -31,17 +29,17 @@ class GroupRebuild:
     def read(self) -> None:
         """Read the groups: their records, or for those that are lost, their names."""
         names: set[str] = set()
-        for key, value in self._source.records(keys.GROUPS):
-            try:
-                group = decode_group(value)
-                if keys.u32.pack(group.id) != key or not group.id or not group.name or group.name in names:
-                    raise ValueError("its id is not its key, or another one has its name")
-            except ValueError as e:
-                self._notes.set_aside(keys.GROUPS, key, value, str(e))
-                continue
+
+        def read(key: bytes, value: bytes) -> GroupRecord:
+            group = decode_group(value)
+            if keys.u32.pack(group.id) != key or not group.id or not group.name or group.name in names:
+                raise ValueError("its id is not its key, or another one has its name")
+            return group
+
+        for _, _, group in self._copies.readable(keys.GROUPS, read):
             names.add(group.name)
             self._stored[group.id] = group
-        for key, value in self._source.records(keys.GROUP_IDS):
+        for key, value in self._copies.source.records(keys.GROUP_IDS):
             name, number = key.decode(errors="replace"), int.from_bytes(value, "big")
             readable = name.encode() == key and len(value) == keys.u32.size and number > 0
             if readable and number not in self._stored and name not in names:

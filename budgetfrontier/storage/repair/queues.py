@@ -5,8 +5,6 @@ State and position of a record are kept as far as they are consistent with the U
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -16,73 +14,28 @@ from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.core.vocabulary import ANSWERS
 from budgetfrontier.rules import crawl_states, queue_keys, queue_states, queued_totals
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, INELIGIBLE, READY, RETIRED, SNOOZED
-from budgetfrontier.settings import Settings
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import Counters, salvage_queue
+from budgetfrontier.storage.repair.findings import LAST_ORDINAL, Findings
 from budgetfrontier.storage.repair.group_rebuild import GroupRebuild
-from budgetfrontier.storage.repair.new_tables import NewTables
-from budgetfrontier.storage.repair.notes import Notes
-from budgetfrontier.storage.repair.pages import Salvage
+from budgetfrontier.storage.repair.record_copies import RecordCopies
 from budgetfrontier.storage.turn_order import INDEXED
 
-LAST_ORDINAL = 1 << 48  # more than any frontier gives out: higher ordinals are damaged, as are positions beyond these
 FIRST_POSITION, LAST_POSITION = 1 << 24, 3 << 62
-LAST_EPOCH = (1 << 24) - (1 << 16)  # of lease ids, with room for later runs
-
-
-@dataclass
-class Findings:
-    """The findings of the rebuild of the other tables, by queue id."""
-
-    settings: Settings = field(default_factory=Settings)
-    stored: Counters | None = None
-    """The stored totals; None if they are lost."""
-    names: dict[int, str] = field(default_factory=dict)
-    made: set[int] = field(default_factory=set)
-    """Queues without a record: it is lost, or the queue is new."""
-    queued: Counter[int] = field(default_factory=Counter)
-    future: Counter[int] = field(default_factory=Counter)
-    out: Counter[int] = field(default_factory=Counter)
-    reserved: Counter[int] = field(default_factory=Counter)
-    landed: Counter[int] = field(default_factory=Counter)
-    urls: Counter[int] = field(default_factory=Counter)
-    completed: Counter[int] = field(default_factory=Counter)
-    ordinal: int = 0
-    last_lease: int = 0
-    last_audit: int = 0
-    removed: int = 0
-    """Bytes of what is kept for `undo`."""
-    dead_prerequisites: int = 0
-    last_command: int = 0
-    last_seed: int = 0
-    seed_fates: Counter[str] = field(default_factory=Counter)
-    successes: Counter[str] = field(default_factory=Counter)
-    """With `errors`, the sums of the tallies by kind; `fetched_bytes` has those of queues by key."""
-    errors: Counter[str] = field(default_factory=Counter)
-    fetched_bytes: dict[str, int] = field(default_factory=dict)
-    answers: Counter[str] = field(default_factory=Counter)
-    """The sums of the classes of answers, by the names of their totals."""
-    attempts: dict[int, int] = field(default_factory=dict)
-    """By queue id: the attempts charged to it, as its history knows them."""
-    degrees: Counter[int] = field(default_factory=Counter)
-    """Registered domains by in-degree; `rankings`: the last one that any of their rows knows of."""
-    rankings: int = 0
 
 
 class QueueRebuild:
     """The rebuild of all queues and the totals."""
 
-    def __init__(self, source: Salvage, tables: NewTables, found: Findings, notes: Notes, *, now: float) -> None:
-        self._source = source
-        self._tables = tables
+    def __init__(self, copies: RecordCopies, found: Findings, *, now: float) -> None:
+        self._source, self._tables, self._notes = copies.source, copies.tables, copies.notes
         self._findings = found
-        self._notes = notes
         self._now = now
         self._to_append: list[QueueRecord] = []
         """Queues to append at the back of their FIFO, the ring or the list of retired queues."""
         self._totals = Counters()
-        self._groups = GroupRebuild(source, tables, notes)
+        self._groups = GroupRebuild(copies)
 
     def run(self) -> None:
         """Write all queues and their groups, then the totals."""

@@ -14,10 +14,8 @@ from budgetfrontier.rules.uri_order import NORMAL
 from budgetfrontier.storage import keys, seed_list
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import decode_future
-from budgetfrontier.storage.repair.new_tables import NewTables
-from budgetfrontier.storage.repair.notes import Notes
-from budgetfrontier.storage.repair.pages import Salvage
-from budgetfrontier.storage.repair.queues import LAST_ORDINAL, Findings
+from budgetfrontier.storage.repair.findings import LAST_ORDINAL, Findings
+from budgetfrontier.storage.repair.record_copies import RecordCopies
 from budgetfrontier.storage.seed_list import SeedRow, decode_seed
 from budgetfrontier.storage.uri_values import check_url, decode_uri
 
@@ -25,28 +23,20 @@ from budgetfrontier.storage.uri_values import check_url, decode_uri
 class SeedRebuild:
     """The rebuild of the list of seeds."""
 
-    def __init__(self, source: Salvage, tables: NewTables, found: Findings, notes: Notes) -> None:
-        self._source, self._tables, self._findings, self._notes = source, tables, found, notes
+    def __init__(self, copies: RecordCopies, found: Findings) -> None:
+        self._copies, self._tables, self._findings = copies, copies.tables, found
 
     def run(self) -> None:
         """Copy the rows that can be read; if some are lost, list the seeds among the URIs that wait."""
-        for key, value in self._source.records(keys.SEEDS):
-            try:
-                row = decode_seed(value)
-                check_url(row.url)
-                if keys.u64.unpack(key)[0] > LAST_ORDINAL:
-                    raise ValueError("its position was never given out")
-            except ValueError as e:
-                self._notes.set_aside(keys.SEEDS, key, value, str(e))
-                continue
+        for key, value, row in self._copies.readable(keys.SEEDS, _read):
             if not self._list(key, row):
-                self._notes.set_aside(keys.SEEDS, key, value, "the same seed is listed already")
-        if self._source.lacks(keys.SEEDS):
+                self._copies.set_aside(keys.SEEDS, key, value, "the same seed is listed already")
+        if self._copies.source.lacks(keys.SEEDS):
             lost = 0
             for uri, queue in self._waiting():
                 row = SeedRow(uri.url, queue, origin_of(uri), uri.source or "", (uri.via or "") if uri.hops else "")
                 lost += self._list(keys.u64.pack(self._findings.last_seed + 1), row)
-            self._notes.note_change(
+            self._copies.notes.note_change(
                 f"seeds: a part of the list is lost; {counted(lost, 'that waits was', 'that wait were')} listed again"
             )
 
@@ -75,3 +65,11 @@ class SeedRebuild:
                     uri = replace(decode_uri(value, name), directive=Directive(directive))
                     if is_seed(uri):
                         yield uri, name
+
+
+def _read(key: bytes, value: bytes) -> SeedRow:
+    row = decode_seed(value)
+    check_url(row.url)
+    if keys.u64.unpack(key)[0] > LAST_ORDINAL:
+        raise ValueError("its position was never given out")
+    return row

@@ -12,10 +12,8 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.kept_places import future_key, place_in_future, waits_at
 from budgetfrontier.storage.records import UrlRow, decode_future, decode_url
-from budgetfrontier.storage.repair.new_tables import NewTables
-from budgetfrontier.storage.repair.notes import Notes
-from budgetfrontier.storage.repair.pages import Salvage
-from budgetfrontier.storage.repair.queues import Findings
+from budgetfrontier.storage.repair.findings import Findings
+from budgetfrontier.storage.repair.record_copies import RecordCopies
 from budgetfrontier.storage.uri_values import check_url, decode_uri, expand, shorten
 
 
@@ -24,18 +22,14 @@ class UrlRebuild:
 
     def __init__(
         self,
-        source: Salvage,
-        tables: NewTables,
+        copies: RecordCopies,
         found: Findings,
-        notes: Notes,
         fingerprint: Callable[[CrawlUri], bytes] | None,
         *,
         now: float,
     ) -> None:
-        self._source = source
-        self._tables = tables
+        self._copies, self._tables, self._notes = copies, copies.tables, copies.notes
         self._findings = found
-        self._notes = notes
         self._fingerprint = fingerprint
         self._now = int(now)
         self._more: dict[bytes, tuple[int, int]] = {}
@@ -52,20 +46,20 @@ class UrlRebuild:
 
     def _copy(self, alias: dict[int, int], moved: dict[bytes, bytes]) -> None:
         lost = 0
-        for key, value in self._source.records(keys.URLS):
-            try:
-                row = decode_url(value)
-                if self._fingerprint is None:
-                    raise ValueError("this frontier keeps no URLs")
-                if len(key) != keys.FINGERPRINT:
-                    raise ValueError("not a fingerprint")
-                row.queue = alias.get(row.queue, row.queue)
-                if row.queue not in self._findings.names:
-                    raise ValueError("its queue is unknown")
-                check_url(expand(row.url, self._findings.names[row.queue]))
-            except ValueError as e:
-                self._notes.set_aside(keys.URLS, key, value, str(e))
-                continue
+
+        def read(key: bytes, value: bytes) -> UrlRow:
+            row = decode_url(value)
+            if self._fingerprint is None:
+                raise ValueError("this frontier keeps no URLs")
+            if len(key) != keys.FINGERPRINT:
+                raise ValueError("not a fingerprint")
+            row.queue = alias.get(row.queue, row.queue)
+            if row.queue not in self._findings.names:
+                raise ValueError("its queue is unknown")
+            check_url(expand(row.url, self._findings.names[row.queue]))
+            return row
+
+        for key, value, row in self._copies.readable(keys.URLS, read):
             later = future_key(row.place)
             row.place = moved.get(row.place, row.place) if later is None else place_in_future(row.queue, later)
             if row.place and not waits_at(row, self._findings.names[row.queue], self._tables.get):
@@ -76,10 +70,8 @@ class UrlRebuild:
                 row.more = 0
             if not row.place:
                 row.due = 0
-            if not self._tables.put(keys.URLS, key, row.value()):
-                self._notes.set_aside(keys.URLS, key, value, "there is another one with the same key")
-                continue
-            self._count(row, 1)
+            if self._copies.store(keys.URLS, key, row.value(), (key, value)):
+                self._count(row, 1)
         if lost:
             self._notes.note_change(f"urls: {lost:,} that waited nowhere {_become(lost)} completed")
 

@@ -21,7 +21,7 @@ from budgetfrontier.storage import keys, lock_table, verify
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.lmdb_pages import File, Trees
-from budgetfrontier.storage.records import decode_counters, decode_queue
+from budgetfrontier.storage.records import UrlRow, decode_counters, decode_queue, decode_url
 from budgetfrontier.storage.repair.repair_steps import Repaired, repair
 from tests.storage.full_frontier import NOW
 
@@ -95,6 +95,19 @@ def aside(done: Repaired) -> list[dict[str, Any]]:
     """What was set aside."""
     file = done.folder / "set-aside.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def change_rows(change: Callable[[UrlRow], object]) -> Change:
+    """Change the rows of the kept URLs that wait."""
+
+    def spoil(damage: Damage) -> None:
+        for key, value in damage.items(keys.URLS):
+            row = decode_url(value)
+            if row.place:
+                change(row)
+                damage.put(keys.URLS, key, encode(row))
+
+    return spoil
 
 
 def each(table: str) -> Change:

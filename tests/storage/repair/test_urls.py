@@ -17,7 +17,7 @@ from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import UrlRow, decode_url
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW as START
-from tests.storage.repair.damaging import Damage, aside, assert_repaired, damaging, each
+from tests.storage.repair.damaging import aside, assert_repaired, change_rows, damaging, each
 from tests.support import make_settings, on_disk, pages
 
 LATER = "https://later.test/"
@@ -60,19 +60,6 @@ def totals(path: Path) -> KeptTotals | None:
     with Frontier.open(path, clock=ManualClock(START), keep_leases=True) as frontier:
         frontier.check()
         return frontier.internals.kept_totals()
-
-
-def change_rows(change: Callable[[UrlRow], None]) -> Callable[[Damage], None]:
-    """Change the rows that wait."""
-
-    def spoil(damage: Damage) -> None:
-        for key, value in damage.items(keys.URLS):
-            row = decode_url(value)
-            if row.place:
-                change(row)
-                damage.put(keys.URLS, key, encode(row))
-
-    return spoil
 
 
 def nowhere(row: UrlRow) -> None:
