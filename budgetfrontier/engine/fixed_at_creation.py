@@ -12,7 +12,7 @@ import json
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules.duplicates import BLOOM
 from budgetfrontier.settings import Settings, policy_factory
-from budgetfrontier.settings.checks import NEEDS_EXACT, NEEDS_URLS
+from budgetfrontier.settings.combinations import NEEDS_EXACT, NEEDS_URLS
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.storage import keys, meta
 from budgetfrontier.storage.environment import Environment

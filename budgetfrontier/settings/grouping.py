@@ -13,17 +13,16 @@ from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.spelling import did_you_mean
 from budgetfrontier.settings import policy_factory
-from budgetfrontier.settings.checks import STAR
 from budgetfrontier.settings.matching import GROUP, Match, glob, has_wildcards, key_test, parse_match
 from budgetfrontier.settings.names import OF_GROUPS, is_of_groups
 from budgetfrontier.settings.problems import ValuePath
 from budgetfrontier.settings.schema import FrontierSettings, GroupSettings, Override, StarSettings
 from budgetfrontier.settings.values import brief
 
+STAR = "star"
+"""The total budget of groups that follows from the links to their registered domains."""
 LONGEST_VALUE = 399
 """The most bytes of a value in the name of a group, which is no longer than 500 then: a key of its tables."""
-
-
 _CACHED = 1 << 14  # groups whose limits are kept in memory
 
 

@@ -12,8 +12,12 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import PolicyError, pass_on_interruption
 from budgetfrontier.settings import plugins
-from budgetfrontier.settings.checks import PRELOADED_IN_PARTITIONS
 from budgetfrontier.settings.schema import FrontierSettings, GroupSettings
+
+PRELOADED_IN_PARTITIONS = (
+    "a crawl in partitions (cluster.kafka) cannot have the policy preloaded: each owner would have to read the same "
+    "file; give `precedence` with the URIs instead"
+)
 
 
 def canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.spelling import LONGEST, did_you_mean
-from budgetfrontier.core.units import write_duration
 from budgetfrontier.core.vocabulary import AMOUNTS
 from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.settings import alert_sinks, grouping, plugins, policy_factory, schema, url_lists, windows
-from budgetfrontier.settings.checks import (
-    BY_ADDRESS,
-    LABELS_IN_PARTITIONS,
-    NEEDS_EXACT,
-    NEEDS_URLS,
-    NO_LIMIT,
-    NO_PARTITIONS,
-    NO_TOTAL_BANDWIDTH,
-    PRELOADED_IN_PARTITIONS,
-    floor_doubt,
-    group_objection,
-    is_address,
-    is_named,
-    objection_to_file,
-    partitions_objection,
-    policy_name,
-    sheet_objection,
-    topics_objection,
+from budgetfrontier.settings import (
+    alert_sinks,
+    combinations,
+    grouping,
+    plugins,
+    policy_factory,
+    schema,
+    url_lists,
+    windows,
 )
+from budgetfrontier.settings.checks import is_address, objection_to_file, policy_name, sheet_objection
 from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
 from budgetfrontier.settings.matching import KINDS, match_text, parse_match, sheet_name_objection
@@ -157,34 +147,19 @@ class Validator:
             except ValueError:
                 self._add(("profile",), f"expected the name of a profile, got {show(name)}")
         settings = self.section(base, data, ())
-        match settings, base:
-            case object(groups=groups, overrides=overrides, frontier=frontier), _ if not self.problems:
-                self._check_groups(groups, overrides)
-                for path, why in grouping.without_effect(frontier, groups):
-                    self._warn(path, why)
-                of_some = [*(one.set for one in overrides), *getattr(settings, "sheets", {}).values()]
-                self._warn(("frontier", "precedence_floor"), floor_doubt(frontier, of_some))
-        match settings, base:
-            case object(sheets=own), object(sheets=inherited):
-                settings = msgspec.structs.replace(settings, sheets=inherited | own)
-                self._check_sheet_names(inherited | own)
-        self._warn_of_matches(settings)
-        match settings:
-            case object(frontier=schema.FrontierSettings() as frontier) if self._seeds_with_settings:
-                self._check_seeds(frontier)
-        match settings:
-            case object(crawl=name, cluster=schema.ClusterSettings(kafka=str())) if found := topics_objection(name):
-                self._add(("crawl",), found)
-        match settings:
-            case object(
-                frontier=schema.FrontierSettings() as frontier,
-                cluster=schema.ClusterSettings(kafka=str()),
-                groups=groups,
-            ):
-                self._check_partitions(frontier, groups)
-                self._check_labels(frontier, getattr(settings, "overrides", ()))
-                self._check_preloaded(_values_of_some(settings))
-        return settings
+        whole, inherited = (cast("combinations.WholeSettings", one) for one in (settings, base))
+        if not self.problems:
+            self._add_all(combinations.group_problems(whole))
+            for path, doubt in combinations.doubts(whole):
+                self._warn(path, doubt)
+        sheets = {**inherited.sheets, **whole.sheets}
+        self._check_sheet_names(sheets)
+        self._warn_of_matches(whole.frontier)
+        if self._seeds_with_settings:
+            self._add_all(combinations.seed_problems(whole.frontier, self._seeds_with_settings))
+        if whole.cluster.kafka is not None:
+            self._add_all(combinations.partition_problems(whole))
+        return msgspec.structs.replace(settings, sheets=sheets)
 
     def _check_sheet_names(self, sheets: Mapping[str, Any]) -> None:
         """Add a problem for each name of a sheet that does not exist, unless the sheets were not understood."""
@@ -193,64 +168,9 @@ class Validator:
                 if name not in sheets:
                     self._add(path, sheet_objection(name, sheets))
 
-    def _check_seeds(self, frontier: schema.FrontierSettings) -> None:
-        """Refuse budgets and sheets of seeds whose queues are not known before they are fetched."""
-        try:
-            by_address = policy_factory.goes_by_address(frontier)
-        except SettingsError:  # there is no such policy: said elsewhere
-            return
-        for path, url in self._seeds_with_settings if by_address else ():
-            if is_named(url):
-                self._add(path, BY_ADDRESS)
-
-    def _check_groups(self, groups: Sequence[GroupSettings], overrides: Sequence[Override]) -> None:
-        """Refuse overrides of groups that are not defined, and warn of groups without any limit."""
-        for index, override in enumerate(overrides):
-            if found := grouping.objection(override, groups):
-                self._add(("overrides", index, "match"), found)
-        limited = grouping.Grouping(groups, overrides)
-        for index, group in enumerate(groups):
-            if limited.has_no_limit(group.name):
-                self._warn(("groups", index), f'"{group.name}" has no limit: {NO_LIMIT}')
-
-    def _check_partitions(self, frontier: schema.FrontierSettings, groups: Sequence[GroupSettings]) -> None:
-        """Refuse what no partition can know by itself: what queues share that may be in several."""
-        for index, group in enumerate(groups):
-            if found := partitions_objection(
-                group.by, policy_name(frontier.queue_assignment_policy), group.total_budget
-            ):
-                self._add(("groups", index), found)
-        if frontier.max_bandwidth:
-            self._add(("frontier", "max_bandwidth"), NO_TOTAL_BANDWIDTH)
-        try:
-            refused = policy_factory.partition_objection(frontier)
-        except SettingsError:  # there is no such policy, or it cannot be imported: said elsewhere
-            return
-        if refused is not None:
-            name, why = refused
-            self._add(("frontier", name), why)
-
-    def _check_labels(self, frontier: schema.FrontierSettings, overrides: Sequence[Override]) -> None:
-        """Add a problem for each quota of labels in the settings of a crawl in partitions."""
-        if frontier.quotas.label:
-            self._add(("frontier", "quotas", "label"), LABELS_IN_PARTITIONS)
-        for number, override in enumerate(overrides):
-            if override.set.get("quotas.label"):
-                self._add(("overrides", number, "set"), LABELS_IN_PARTITIONS)
-
-    def _check_preloaded(self, of_some: Iterable[tuple[ValuePath, Mapping[str, Any]]]) -> None:
-        """Add a problem for each override or sheet of a crawl in partitions that reads a file of precedences."""
-        for path, values in of_some:
-            if policy_factory.preloaded_file(values.get("uri_precedence_policy", "cost")) is not None:
-                self._add(path, PRELOADED_IN_PARTITIONS)
-
-    def _warn_of_matches(self, settings: object) -> None:
+    def _warn_of_matches(self, frontier: schema.FrontierSettings) -> None:
         """Add warnings of patterns that match nothing, once it is known which keys the queues of the settings have."""
-        match settings:
-            case object(frontier=schema.FrontierSettings(queue_assignment_policy=spec)):
-                own_keys = bool(self._matches) and not plugins.is_builtin("assignment", spec)
-            case _:
-                own_keys = True
+        own_keys = bool(self._matches) and not plugins.is_builtin("assignment", frontier.queue_assignment_policy)
         for path, text in self._matches:
             self._warn(path, never_matches(text, own_keys=own_keys))
 
@@ -278,7 +198,7 @@ class Validator:
             else:
                 changes[name] = self.section(getattr(base, name), value, here)
         changed = msgspec.structs.replace(base, **changes)
-        if len(self.problems) == before and (conflict := _conflict(changed)):  # else it may be of a default
+        if len(self.problems) == before and (conflict := combinations.conflict(changed)):  # else it may be of a default
             self._add(path, conflict)
         return changed
 
@@ -335,7 +255,7 @@ class Validator:
             found |= added
         least, most = found.get("politeness.min_delay"), found.get("politeness.max_delay")
         if not prefix and least is not None and most is not None and least > most:
-            self._add(path, _longer(least, most))
+            self._add(path, combinations.longer(least, most))
         return found
 
     def _sheet_change(self, data: Mapping[str, Any], path: ValuePath) -> dict[str, Any]:
@@ -353,6 +273,10 @@ class Validator:
 
     def _add(self, path: ValuePath, *texts: str) -> None:
         self._problem(*(Problem(path, text) for text in texts))
+
+    def _add_all(self, found: Iterable[tuple[ValuePath, str]]) -> None:
+        for path, text in found:
+            self._add(path, text)
 
     def _add_at_key(self, path: ValuePath, text: str) -> None:
         self._problem(Problem(path, text, at_key=True))
@@ -596,13 +520,17 @@ class Validator:
 
         return self._each(read)(value, path)
 
+    def _mapping(self, value: Any, path: ValuePath, expected: str) -> Mapping[Any, Any]:
+        """Return a mapping as it is, and {} for any other value: a problem unless it is None."""
+        if isinstance(value, Mapping):
+            return value
+        if value is not None:
+            self._add(path, f"expected {expected}, got {show(value)}")
+        return {}
+
     def _texts(self, value: Any, path: ValuePath) -> dict[str, str]:
-        if not isinstance(value, Mapping):
-            if value is not None:
-                self._add(path, f"expected a mapping of names to texts, got {show(value)}")
-            return {}
         texts: dict[str, str] = {}
-        for name, text in value.items():
+        for name, text in self._mapping(value, path, "a mapping of names to texts").items():
             try:
                 texts[TEXT.read(name)] = TEXT.read(text)
             except ValueError as error:
@@ -610,12 +538,8 @@ class Validator:
         return texts
 
     def _quota(self, value: Any, path: ValuePath) -> dict[str, int]:
-        if not isinstance(value, Mapping):
-            if value is not None:
-                self._add(path, f"expected a mapping such as {{successes: 1000, bytes: 1GB}}, got {show(value)}")
-            return {}
         found: dict[str, int] = {}
-        for key, limit in value.items():
+        for key, limit in self._mapping(value, path, "a mapping such as {successes: 1000, bytes: 1GB}").items():
             name, here = snake(key), (*path, str(key))
             if name not in AMOUNTS:
                 hint = did_you_mean(name, AMOUNTS, quote='"') or f"; known here: {', '.join(AMOUNTS)}"
@@ -634,12 +558,8 @@ class Validator:
             return None
 
     def _addresses(self, value: Any, path: ValuePath) -> dict[str, str]:
-        if not isinstance(value, Mapping):
-            if value is not None:
-                self._add(path, f'expected a mapping of host globs to "ip:port", got {show(value)}')
-            return {}
         found: dict[str, str] = {}
-        for pattern, address in value.items():
+        for pattern, address in self._mapping(value, path, 'a mapping of host globs to "ip:port"').items():
             if not is_address(address):
                 self._add((*path, str(pattern)), f'expected "ip:port", such as "127.0.0.1:8080", got {show(address)}')
             try:
@@ -667,14 +587,6 @@ class Validator:
         return spec
 
 
-def _values_of_some(settings: object) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
-    """Yield the values that overrides and sheets set, with their places."""
-    for number, override in enumerate(getattr(settings, "overrides", ())):
-        yield ("overrides", number, "set"), override.set
-    for name, values in getattr(settings, "sheets", {}).items():
-        yield ("sheets", name), values
-
-
 def _pattern(text: str, *, groups: bool) -> None:
     """Check a pattern of a file; only overrides have those of `groups`. Raises SettingsError."""
     kind = parse_match(text).kind
@@ -682,32 +594,3 @@ def _pattern(text: str, *, groups: bool) -> None:
         raise SettingsError(f'"{brief(text)}" is for adjustments: write the values under `sheets`')
     if kind == "group" and not groups:
         raise SettingsError(f'"{brief(text)}" is for overrides and adjustments: write the pattern of the URIs here')
-
-
-def _longer(min_delay: float, max_delay: float) -> str:
-    return f"min_delay ({write_duration(min_delay)}) is longer than max_delay ({write_duration(max_delay)})"
-
-
-def _conflict(section: msgspec.Struct) -> str | None:
-    """Return the conflict in a combination of valid values; None if there is none."""
-    match section:
-        case schema.PolitenessSettings() if section.min_delay > section.max_delay:
-            return _longer(section.min_delay, section.max_delay)
-        case schema.GuardSettings() if section.resume_at is not None and section.resume_at < section.min_free:
-            return "resume_at is less than min_free: the crawl would pause again at once"
-        case schema.CanonicalizationSettings() if section.ignore_params and section.keep_params:
-            return "ignore_params and keep_params exclude each other; use one of them"
-        case schema.FrontierSettings() if section.update_priority and not section.keep_urls:
-            return NEEDS_URLS
-        case schema.FrontierSettings(keep_urls=True) if section.duplicates != "exact":
-            return NEEDS_EXACT
-        case object(frontier=schema.FrontierSettings(duplicates="bloom"), cluster=schema.ClusterSettings(kafka=str())):
-            return NO_PARTITIONS
-        case schema.StarSettings() if section.max_budget < section.default_budget:
-            return f"max_budget is {section.max_budget}, less than the default_budget, {section.default_budget}"
-        case GroupSettings():
-            return group_objection(section.name, section.match, section.by, section.total_budget)
-        case Seed() if (section.url is None) == (section.file is None):
-            return "a seed has either a url or a file"
-        case _:
-            return None

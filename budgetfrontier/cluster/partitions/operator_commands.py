@@ -20,7 +20,7 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.runner import OVERTAKING
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.settings.checks import LABELS_IN_PARTITIONS
+from budgetfrontier.settings.combinations import LABELS_IN_PARTITIONS
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import meta
 

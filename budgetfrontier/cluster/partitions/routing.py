@@ -15,7 +15,6 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.core.protocol import Uri
 from budgetfrontier.errors import InvalidUrl, PolicyError, SettingsError
 from budgetfrontier.settings import Settings, policy_factory, sheets
-from budgetfrontier.settings.checks import PRELOADED_IN_PARTITIONS
 
 AUTHORITIES: Final = 64 << 10
 """Authorities whose partition is kept in memory."""
@@ -47,7 +46,7 @@ class Router:
         if refused := policy_factory.partition_objection(settings.frontier):
             raise SettingsError(f"frontier.{refused[0]}: {refused[1]}")
         if policy_factory.preloaded_files(sheets.uri_precedence_policies(settings)):
-            raise SettingsError(PRELOADED_IN_PARTITIONS)
+            raise SettingsError(policy_factory.PRELOADED_IN_PARTITIONS)
         self._partitions = partitions
         self._assign: Callable[[CrawlUri], str] = policy_factory.assignment(settings.frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
