@@ -88,6 +88,11 @@ class LeaseExpired(FrontierError):
     """This lease has ended (expired, finished, or from an earlier run); its URI may be out with somebody else."""
 
 
+def lease_ended(lease_id: int, url: str) -> LeaseExpired:
+    """Return the error for a lease that has ended, which names it and its URI."""
+    return LeaseExpired(f"lease {lease_id} of {url} has ended; drop the result, its URI is delivered again if need be")
+
+
 class StorageFull(FrontierError):
     """The disk is full; free some space and open the frontier again: it is as of the last commit."""
 

@@ -14,10 +14,10 @@ from budgetfrontier.errors import (
     LeaseExpired,
     PolicyError,
     StorageFull,
+    lease_ended,
 )
 
 OPTIONS = tuple(name for name in Finish.__struct_fields__ if name not in ("lease", "outcome"))
-LATE = "lease {} of {} has ended; drop the result, its URI is delivered again if need be"
 
 Failure = tuple[Lease, Exception]
 """A lease that could not be ended, and why: LeaseExpired, PolicyError, or the error of an argument."""
@@ -36,7 +36,7 @@ def end_leases(frontier: SyncFrontier, endings: Sequence[Lease | Finish], now: f
         if is_cut_off(frontier, e):
             raise
         return _end_each(frontier, endings, now if isinstance(e, PolicyError) else None)
-    return [(lease, LeaseExpired(LATE.format(lease.id, lease.uri.url))) for lease in late]
+    return [(lease, lease_ended(lease.id, lease.uri.url)) for lease in late]
 
 
 def _end_each(frontier: SyncFrontier, endings: Sequence[Lease | Finish], tried: float | None) -> list[Failure]:

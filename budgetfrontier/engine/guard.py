@@ -31,10 +31,10 @@ from budgetfrontier.errors import (
     FrontierBusy,
     FrontierClosed,
     FrontierError,
-    LeaseExpired,
     PolicyError,
     StorageFull,
     WrongThread,
+    lease_ended,
 )
 from budgetfrontier.storage.lmdb_env import is_damage, translate_error
 
@@ -348,9 +348,7 @@ class Guard:
             return True
 
         if not self.operate(on_mine, changes=changes):
-            raise LeaseExpired(
-                f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
-            )
+            raise lease_ended(lease.id, lease.uri.url)
 
     def tick(self) -> None:
         """Apply commands from the mailbox, and commit changes: once every commit interval."""

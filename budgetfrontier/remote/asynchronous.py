@@ -169,7 +169,7 @@ class AsyncRemoteFrontier:
     async def finish(self, lease: Lease, outcome: Outcome = Outcome.SUCCESS, **options: Any) -> None:
         """End a lease; `options` are those of `Frontier.finish`. Raises LeaseExpired for one that has ended."""
         try:
-            await self.transport.run(calls.finish(lease, outcome, **options))
+            await self.transport.run(calls.finish(lease, outcome, options))
         except LeaseExpired:
             self._held.drop([lease])
             raise

@@ -16,7 +16,7 @@ from budgetfrontier.core import protocol
 from budgetfrontier.core.converters import converter
 from budgetfrontier.core.model import Admission, CrawlUri, Finish, Lease, Outcome, Tally
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import LeaseExpired, PolicyError, WrongType
+from budgetfrontier.errors import PolicyError, WrongType, lease_ended
 from budgetfrontier.settings.schema import Override
 
 if TYPE_CHECKING:
@@ -232,41 +232,11 @@ def finish_and_lease(
     return late, leases
 
 
-def finish(
-    lease: Lease,
-    outcome: Outcome = Outcome.SUCCESS,
-    *,
-    fetch_seconds: float | None = None,
-    crawl_delay: float | None = None,
-    discovered: Iterable[str | CrawlUri] = (),
-    reason: str = "",
-    delay: float | None = None,
-    retire_queue: bool = False,
-    size: int = 0,
-    status: int = 0,
-    novel: bool | None = None,
-    address: str = "",
-    digest: bytes = b"",
-) -> Steps[None]:
-    """End a lease."""
+def finish(lease: Lease, outcome: Outcome, options: dict[str, Any]) -> Steps[None]:
+    """End a lease. Raises LeaseExpired."""
     arguments.lease(lease, "finish")
-    ending = Finish(
-        lease,
-        outcome,
-        fetch_seconds=fetch_seconds,
-        crawl_delay=crawl_delay,
-        discovered=discovered,
-        reason=reason,
-        delay=delay,
-        retire_queue=retire_queue,
-        size=size,
-        status=status,
-        novel=novel,
-        address=address,
-        digest=digest,
-    )
-    if (yield from finish_many([ending])):
-        raise has_ended(lease)
+    if (yield from finish_many([Finish(lease, outcome, **options)])):
+        raise lease_ended(lease.id, lease.uri.url)
 
 
 def endings(finished: Iterable[Lease | Finish]) -> list[Lease | Finish]:
@@ -349,13 +319,6 @@ def _finishes(ended: list[int | protocol.Ended]) -> Iterator[tuple[int, int]]:
 
 def _size(uris: list[protocol.Uri]) -> int:
     return len(protocol.encode(uris)) if uris else 0
-
-
-def has_ended(lease: Lease) -> LeaseExpired:
-    """Return the error for a lease that has ended."""
-    return LeaseExpired(
-        f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
-    )
 
 
 # -- the rest

@@ -9,13 +9,14 @@ from msgspec.structs import force_setattr
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Lease
 from budgetfrontier.engine import arguments
-from budgetfrontier.remote.calls import Rpc, Steps, encoded, has_ended
+from budgetfrontier.errors import lease_ended
+from budgetfrontier.remote.calls import Rpc, Steps, encoded
 
 
 def renew(lease: Lease, ttl: float | None) -> Steps[None]:
     """Set another deadline. Raises LeaseExpired."""
     if (yield from renew_many([lease], ttl)):
-        raise has_ended(lease)
+        raise lease_ended(lease.id, lease.uri.url)
 
 
 def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
@@ -52,7 +53,7 @@ def give_back(leases: Iterable[Lease]) -> Steps[list[Lease]]:
 def landed(lease: Lease, fetch_seconds: float | None, crawl_delay: float | None) -> Steps[None]:
     """Report that a download is over. Raises LeaseExpired."""
     if (yield from _landed([(lease, fetch_seconds, crawl_delay)])):
-        raise has_ended(lease)
+        raise lease_ended(lease.id, lease.uri.url)
 
 
 def landed_many(downloads: Iterable[tuple[Lease, float | None]]) -> Steps[list[Lease]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from budgetfrontier import Finish, Frontier, Lease, Outcome
+from budgetfrontier.aio import Scheduler
 from budgetfrontier.core import protocol
 from budgetfrontier.engine.bulk_finish import end_leases
 from budgetfrontier.engine.finish import Finisher
@@ -35,6 +38,14 @@ def served(frontier: Frontier, lease: Lease, **said: Any) -> None:
     sent = protocol.encode([calls._end(Finish(lease, **said))])
     ended = protocol.decoder(protocol.FINISH_MANY.arguments)(sent)
     assert CALLS[protocol.FINISH_MANY.name](frontier, ended) == []
+
+
+@pytest.mark.parametrize("taker", [Frontier.finish, Scheduler.task_done])
+def test_what_ends_a_lease_takes_the_options_of_a_finish(taker: Callable[..., object]) -> None:
+    options = {field.name: field.default or None for field in msgspec.structs.fields(Finish) if field.name != "lease"}
+    taken = inspect.signature(taker).parameters.values()
+    assert {each.name: each.default or None for each in [*taken][-len(options) :]} == options
+    assert [*options] == [*protocol.Ended.__struct_fields__[1:]]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from budgetfrontier.cluster.partitions.summed_totals import least
 from budgetfrontier.core import protocol
 from budgetfrontier.core.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, PolicyError
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, FrontierError, PolicyError, lease_ended
 from budgetfrontier.remote import calls, lease_calls
 from budgetfrontier.remote.calls import ClientLeases
 from budgetfrontier.remote.link import decode_settings
@@ -178,7 +178,7 @@ class Calls:
     def finish(self, lease: Lease, outcome: Outcome, options: dict[str, Any]) -> Steps[None]:
         """End a lease. Raises LeaseExpired."""
         if (yield from self.finish_many([Finish(lease, outcome, **options)])):
-            raise calls.has_ended(lease)
+            raise lease_ended(lease.id, lease.uri.url)
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> Steps[list[Lease]]:
         """End leases; return those that had ended."""
@@ -190,7 +190,7 @@ class Calls:
     def renew(self, lease: Lease, ttl: float | None) -> Steps[None]:
         """Set another deadline. Raises LeaseExpired."""
         if (yield from self.renew_many([lease], ttl)):
-            raise calls.has_ended(lease)
+            raise lease_ended(lease.id, lease.uri.url)
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
         """Set another deadline for leases; return those that had ended."""
