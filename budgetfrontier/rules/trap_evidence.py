@@ -52,7 +52,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def by_numbers(numbers: QueueNumbers) -> list[Evidence]:
-    """Return the evidence in the numbers of a queue. But for repeated contents, a good large archive has the same.
+    """Return the evidence in the numbers of a queue. All but repeated contents is weak: a large archive shows it, too.
 
     >>> [one.code for one in by_numbers(QueueNumbers(120, 40, 2.5))]
     ['growth', 'cost']
@@ -69,15 +69,15 @@ def by_numbers(numbers: QueueNumbers) -> list[Evidence]:
         text = f"{numbers.new:.0%} of the {numbers.links:.1f} URIs on each of its last pages were new"
         found.append(Evidence("new-links", 0.15, text))
     if numbers.average_cost >= 2:
-        text = f"URIs cost {numbers.average_cost:.1f} on average: the cost policy takes them for suspicious"
+        text = f"URIs cost {numbers.average_cost:.1f} on average; a plain one costs 1 by most cost policies"
         found.append(Evidence("cost", 0.15, text))
     return found
 
 
 def by_urls(signs: Iterable[UrlSign]) -> list[Evidence]:
-    """Return the evidence in the signs of a queue's URIs. It is strong, the stronger the more of them have the sign.
+    """Return the evidence in the signs of a queue's URIs: its score grows with the share of them that have the sign.
 
-    The length of paths is weak.
+    Each sign makes a queue suspicious by itself, but for the length of paths, which is weak.
     """
     return [
         Evidence(
@@ -116,10 +116,10 @@ def score(evidence: Sequence[Evidence]) -> float:
 
 
 def interest(numbers: QueueNumbers) -> float:
-    """Return how much the URIs of a queue are worth being read: those of the most interesting queues are.
+    """Return the priority of a queue for a look at its URIs: those of the queues with the highest are read.
 
-    A trap still holds several URIs for each one finished when many are; so does a large archive. Too few say nothing,
-    but for the calendar that leads from each month to the next, and holds one.
+    It grows with repeated contents, new links, costs, and the URIs held for each one finished. Fewer URIs than LEAST
+    count for little, unless `is_far`: a calendar that leads from each month to the next holds one at a time.
 
     >>> interest(QueueNumbers(120, 40)) > interest(QueueNumbers(300, 1)) > interest(QueueNumbers(9, 400))
     True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import CrawlUri
@@ -19,6 +19,7 @@ ALTERNATIVES = 6
 _GIVEN_UP = 3  # searches that took too long, after which a sign is not looked for: hostile URLs make them
 _SEGMENTS = 40  # of a path
 _DIGITS = re.compile(r"\d+")
+_Parts = TypeVar("_Parts", str, tuple[str, ...])
 
 
 class UrlSign(NamedTuple):
@@ -67,7 +68,7 @@ class HostUrls(NamedTuple):
     head: str
     urls: list[Url]
     few: bool
-    """Whether they are less than LEAST, all that the queue holds, and at the end of a long chain of links."""
+    """Whether the queue holds fewer than LEAST URIs, and one of these is at the end of a long chain of links."""
     repeated: float | None = None
     """The share of the last contents of the queue that were the same as another one; None if too few are known."""
 
@@ -81,9 +82,10 @@ class HostUrls(NamedTuple):
         least: int = LEAST,
         members: Sequence[Url] | None = None,
     ) -> UrlSign | None:
-        """Return the sign of the URLs that a pattern matches, if they are enough: of few, half.
+        """Return the sign of the URLs that a pattern matches; None if they are too few.
 
-        `members` are the URLs that have the sign, None: all that match. A pattern that matches others is left out.
+        They have to be `least`, and `least_share` of the sample; of `few`, one and half of them. `members` are the URLs
+        that have the sign, None: all that match. A pattern that matches others is left out.
         """
         if self.few:
             text += f", after a chain of {max(url.hops for url in self.urls):,} links"
@@ -126,6 +128,13 @@ def first_segments(urls: Iterable[Url]) -> str:
     """Return a regular expression of the first segments of URLs, behind the host; "/" if there are too many."""
     found = {url.first: url.segments[0] if url.segments else "" for url in urls}
     return f"/{any_of(found.values())}(?![^/?])" if len(found) <= ALTERNATIVES else "/"
+
+
+def common_beginning(several: Sequence[_Parts]) -> _Parts:
+    """Return the beginning that texts, or tuples of segments, have in common."""
+    least, most = min(several), max(several)
+    length = next((n for n, pair in enumerate(zip(least, most, strict=False)) if pair[0] != pair[1]), len(least))
+    return least[:length]
 
 
 def ahead(urls: Iterable[Url]) -> str:

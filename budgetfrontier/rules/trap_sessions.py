@@ -16,6 +16,7 @@ from budgetfrontier.rules.trap_samples import (
     UrlSign,
     ahead,
     any_of,
+    common_beginning,
     first_segments,
     segments_of,
 )
@@ -188,7 +189,7 @@ def _pattern_at(kind: str, name: str, tokens: Sequence[_Token]) -> str:
         folders = zip(*(one.url.segments[: int(name)] for one in random), strict=True)
         rests = (one.url.href.partition(one.token)[2] for one in random)
         before = "/".join(["", *map(_segment, folders), ""])
-        return before + _shape(random) + re.escape(re.split(r"\d", _beginning(list(rests)))[0])
+        return before + _shape(random) + re.escape(re.split(r"\d", common_beginning(list(rests)))[0])
     before = "[^?]*/" if kind == "below" else "[^?]*[/;(~,]"
     behind = "/" if kind == "below" else ""
     seen = ahead(one.url for one in random)
@@ -197,7 +198,7 @@ def _pattern_at(kind: str, name: str, tokens: Sequence[_Token]) -> str:
 
 def _segment(texts: Sequence[str]) -> str:
     """Return the regular expression of a segment: one of few, or what begins as all."""
-    return any_of(texts) if len(set(texts)) <= ALTERNATIVES else re.escape(_beginning(texts)) + "[^/?]*"
+    return any_of(texts) if len(set(texts)) <= ALTERNATIVES else re.escape(common_beginning(texts)) + "[^/?]*"
 
 
 def _shape(tokens: Sequence[_Token]) -> str:
@@ -210,10 +211,3 @@ def _shape(tokens: Sequence[_Token]) -> str:
     least, most = min(map(len, texts)), max(map(len, texts))
     digits = r"[^/?]*\d" * min(*(sum(map(str.isdigit, text)) for text in texts), 3)
     return f"(?={digits})[{kinds}]{{{least}{'' if least == most else ','}}}(?![\\w~-])"
-
-
-def _beginning(texts: Sequence[str]) -> str:
-    """Return what texts have in common at their beginning."""
-    first, last = min(texts), max(texts)
-    length = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
-    return first[:length]

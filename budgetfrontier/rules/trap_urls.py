@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.rules import trap_dates
-from budgetfrontier.rules.trap_samples import LEAST, HostUrls, Url, UrlSign, ahead, any_of, first_segments, masked
+from budgetfrontier.rules.trap_samples import (
+    LEAST,
+    HostUrls,
+    Url,
+    UrlSign,
+    ahead,
+    any_of,
+    common_beginning,
+    first_segments,
+    masked,
+)
 from budgetfrontier.rules.trap_sessions import session_ids
 
 CHAIN = 12
@@ -86,7 +96,7 @@ def _permuted(sample: HostUrls, now: float) -> Iterator[UrlSign]:
     share = len(found) / len(sample.urls)
     if len(found) < LEAST or share < 0.2:
         return
-    below = _common([url.segments for url in found])
+    below = common_beginning([url.segments for url in found])
     count = max(min(min(len(url.segments) for url in found) - len(below), 8), 2)
     words = {masked(segment): segment for url in found for segment in url.segments[len(below) :]}
     pattern = ""
@@ -96,13 +106,6 @@ def _permuted(sample: HostUrls, now: float) -> Iterator[UrlSign]:
     text, members = "combine the same segments in different orders", None if pattern else found
     sign = sample.sign("permuted-segments", text, pattern, least_share=0.2, members=members)
     yield from _some(sign and sign._replace(share=share))
-
-
-def _common(several: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the beginning that sequences have in common."""
-    least, most = min(several), max(several)
-    length = next((n for n, pair in enumerate(zip(least, most, strict=False)) if pair[0] != pair[1]), len(least))
-    return least[:length]
 
 
 def _deep(sample: HostUrls, now: float) -> Iterator[UrlSign]:

@@ -60,7 +60,9 @@ def traps(args: argparse.Namespace, operator: CrawlOperator) -> int:
         args.usage("--dry-run is for --apply")
     matched = f" among those that match {args.match}" if args.match else ""
     rows = noting_none(
-        operator.traps(Selection(match=args.match), args.limit), f"no queue looks like a trap{matched}", operator
+        operator.traps(Selection(match=args.match), args.limit),
+        f"no queue whose URIs were read looks like a trap{matched}",
+        operator,
     )
     if args.format == "text":
         for number, suspect in enumerate(rows):

@@ -90,4 +90,4 @@ def test_what_is_no_trap_is_not_held(trapped: Path, cli: Cli) -> None:
     assert (none.code, none.out) == (
         0,
         "",
-    ) and "no queue looks like a trap among those that match good.test" in none.err
+    ) and "no queue whose URIs were read looks like a trap among those that match good.test" in none.err
