@@ -177,13 +177,13 @@ class KafkaBus:
         found = heard.first(admin, lambda seconds: look(timeout=seconds), left, patience=self.patience).topics
         return {name: len(one.partitions) for name, one in found.items()}
 
-    def topic_settings(self, topic: str, timeout: float = TIMEOUT) -> dict[str, str]:
+    def topic_settings(self, topic: str) -> dict[str, str]:
         """Return the settings of a topic, such as "retention.ms". Raises BusError."""
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
         with explained():
             admin = AdminClient(self._settings)  # kept until the answer is there
             found = result_of(
-                admin.describe_configs([asked], request_timeout=timeout)[asked], self.patience.wait(timeout)
+                admin.describe_configs([asked], request_timeout=TIMEOUT)[asked], self.patience.wait(TIMEOUT)
             )
         return {name: str(entry.value) for name, entry in found.items()}
 

@@ -56,7 +56,6 @@ class Environment:
         self,
         path: Path | None,
         *,
-        map_size: int = 0,
         sync: bool = True,
         wrap: Callable[[keys.Txn, keys.Tables], keys.Txn] | None = None,
     ) -> None:
@@ -77,7 +76,7 @@ class Environment:
             self._fresh = not check_files(self.path)  # again under the lock: another process may have created it
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # left by a process that was killed
             folder = create_environment(self.path) if self._fresh else self.path
-            self.env = open_lmdb(folder, sync=sync and not self.memory, map_size=map_size)
+            self.env = open_lmdb(folder, sync=sync and not self.memory)
             self._data = self.path / "data.mdb"
             self._file = os.stat(folder / "data.mdb")
         except BaseException as e:

@@ -45,17 +45,17 @@ class Requests:
     message names the setting and the variable, never the value. False if there are no entries.
     """
 
-    def __init__(self, settings: Iterable[RequestSettings], *, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, settings: Iterable[RequestSettings]) -> None:
         settings = list(settings)
         problems = (
-            request_problems(one, ("fetch", "requests", index), environment) for index, one in enumerate(settings)
+            request_problems(one, ("fetch", "requests", index), os.environ) for index, one in enumerate(settings)
         )
         if messages := [problem.message for problem in chain.from_iterable(problems)]:
             raise SettingsError(messages)
-        self._extras = [_extra(one, environment) for one in settings]
+        self._extras = [_extra(one) for one in settings]
         texts = (text for one in settings for text in (*one.headers.values(), *one.cookies.values(), one.auth or ""))
         names = {name for text in texts for name in VARIABLE.findall(text)}
-        self._secrets = {environment[name] for name in names} - {""}
+        self._secrets = {os.environ[name] for name in names} - {""}
 
     def __bool__(self) -> bool:
         return bool(self._extras)
@@ -88,13 +88,13 @@ class Proxy(NamedTuple):
     authorization: str | None
 
 
-def proxy_of(text: str | None, *, environment: Mapping[str, str] = os.environ) -> Proxy | None:
+def proxy_of(text: str | None) -> Proxy | None:
     """Return the proxy given by `fetch.proxy`; None if empty. Raises SettingsError, without showing the value."""
     if not text:
         return None
-    if messages := [problem.message for problem in proxy_problems(text, ("fetch", "proxy"), environment)]:
+    if messages := [problem.message for problem in proxy_problems(text, ("fetch", "proxy"), os.environ)]:
         raise SettingsError(messages)
-    url = yarl.URL(substituted(text, environment))
+    url = yarl.URL(substituted(text, os.environ))
     secret = f"{url.user or ''}:{url.password or ''}" if url.user or url.password else None
     return Proxy(url.origin(), basic(secret) if secret else None)
 
@@ -109,14 +109,14 @@ def redact(headers: Iterable[tuple[str, str]], recorded: Mapping[str, str]) -> l
     return [(name, "-" if (low := name.lower()) in _HIDDEN else recorded.get(low, value)) for name, value in headers]
 
 
-def _extra(settings: RequestSettings, environment: Mapping[str, str]) -> _Extra:
-    headers = {name.lower(): _value(name, text, environment) for name, text in settings.headers.items()}
-    cookies = {name: _value(name, text, environment) for name, text in settings.cookies.items()}
+def _extra(settings: RequestSettings) -> _Extra:
+    headers = {name.lower(): _value(name, text) for name, text in settings.headers.items()}
+    cookies = {name: _value(name, text) for name, text in settings.cookies.items()}
     if settings.auth:
-        headers["authorization"] = _Value("Authorization", basic(substituted(settings.auth, environment)), "-")
+        headers["authorization"] = _Value("Authorization", basic(substituted(settings.auth, os.environ)), "-")
     return _Extra(parse_match(settings.match), headers, cookies)
 
 
-def _value(name: str, text: str, environment: Mapping[str, str]) -> _Value:
-    value = substituted(text, environment)
+def _value(name: str, text: str) -> _Value:
+    value = substituted(text, os.environ)
     return _Value(name, value, "-" if VARIABLE.search(text) else value)

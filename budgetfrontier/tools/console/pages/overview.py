@@ -149,9 +149,9 @@ def judgement(judged: Verdict, problems: Sequence[PresentProblem], base: str) ->
     }
 
 
-def rate_of(rates: Sequence[RatePerSecond], name: str = "fetched") -> float | None:
-    """Return the rate of a figure; None if it is not known."""
-    return next((one.now for one in rates if one.name == name), None)
+def rate_of(rates: Sequence[RatePerSecond]) -> float | None:
+    """Return the rate of fetches; None if it is not known."""
+    return next((one.now for one in rates if one.name == "fetched"), None)
 
 
 def big_figures(totals: Summary, drawn: Curves, rate: float | None, when: str) -> list[BigFigure]:
