@@ -28,6 +28,7 @@ from budgetfrontier.bus.streams import DATABASE, OPERATORS, streams
 from budgetfrontier.core.model import Summary
 from budgetfrontier.crawler.demo.loopback import Loopback
 from tests.bus import kafka_server
+from tests.installed import NotInstalled
 from tests.tools.importers.redis.server import started as redis_started
 
 PARTITIONS = 2
@@ -238,7 +239,7 @@ def main() -> None:
                     fetches, kills = crawl(
                         kind, Path(folder), pages=options.pages, kills=options.kills, seed=options.seed + number
                     )
-                except kafka_server.NotInstalled as error:
+                except NotInstalled as error:
                     print(f"{kind}: skipped: {error}")
                     break
                 except BaseException:

@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import create_connection
 
-from tests.support import PATIENCE, free_port, until
+from tests.installed import NotInstalled, run_installed
+from tests.support import free_port, until
 
 VERSION = "4.3.1"
 _POM = Path(__file__).with_name("kafka") / "pom.xml"
@@ -46,10 +47,6 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=4
 """
-
-
-class NotInstalled(Exception):
-    """Java, Maven or the jars are missing."""
 
 
 @contextmanager
@@ -97,7 +94,7 @@ def jars() -> Path:
             room = ready.with_suffix(".new")
             shutil.rmtree(room, ignore_errors=True)
             goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={room}"]
-            _run("mvn", "--batch-mode", "--quiet", f"--file={_POM}", *goal)
+            run_installed("mvn", "--batch-mode", "--quiet", f"--file={_POM}", *goal)
             room.rename(ready)
     return ready
 
@@ -111,21 +108,10 @@ def _formatted() -> Path:
             config.write_text(_PROPERTIES.format(port=1, controller=2, folder=room))
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             tool = ("java", *_OPTIONS, "-cp", f"{ready.parent}/*", "kafka.tools.StorageTool")
-            _run(*tool, "format", "-c", config, f"--cluster-id={cluster}")  # an id may begin with "-"
+            run_installed(*tool, "format", "-c", config, f"--cluster-id={cluster}")  # an id may begin with "-"
             with suppress(OSError):  # another process was faster
                 Path(room, "data").rename(ready)
     return ready
-
-
-def _run(*command: object) -> None:
-    try:
-        subprocess.run([*map(str, command)], check=True, capture_output=True, text=True, timeout=PATIENCE)
-    except FileNotFoundError as error:
-        raise NotInstalled(f"{command[0]} is not installed (.ci/system-packages installs it)") from error
-    except subprocess.CalledProcessError as error:
-        raise NotInstalled(f"{command[0]} failed: {error.stdout:.2000}{error.stderr:.2000}") from error
-    except subprocess.TimeoutExpired as error:
-        raise NotInstalled(f"{command[0]} did not end") from error
 
 
 def _listens(port: int) -> bool:

@@ -35,7 +35,8 @@ from tests.bus.conformance import (
     send,
     stream,
 )
-from tests.bus.kafka_server import NotInstalled, jars, running
+from tests.bus.kafka_server import jars, running
+from tests.installed import NotInstalled
 from tests.support import PATIENCE, child_process, until
 
 CONSUME = """

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bus.kafka_server import NotInstalled, jars
+from tests.bus.kafka_server import jars
 from tests.cluster import chaos
+from tests.installed import NotInstalled
 
 
 def test_a_crawl_in_partitions_survives_kills(tmp_path: Path) -> None:

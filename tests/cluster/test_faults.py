@@ -33,11 +33,12 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.settings.schema import ClusterSettings
 from budgetfrontier.storage import meta
 from budgetfrontier.tools.cli.exits import CONFIGURATION, DISK_FULL
-from tests.bus.kafka_server import NotInstalled, jars, started
+from tests.bus.kafka_server import jars, started
 from tests.crash.disks import disk
 from tests.crash.figures import Unavailable
 from tests.crawler.process import forked_main
 from tests.forked import ForkedProcess
+from tests.installed import NotInstalled
 from tests.support import PATIENCE, until
 
 CRAWL = "faults"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -22,3 +25,17 @@ def asked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
         return main([str(argument) for argument in arguments]), capsys.readouterr().err
 
     return ask
+
+
+class FullDisk:
+    """A disk that takes `room` more bytes, a part of what is written if that is more."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self._write = room, os.write
+
+    def write(self, fd: int, data: Any) -> int:
+        if self.room <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = self._write(fd, bytes(data[: self.room]))
+        self.room -= taken
+        return taken

@@ -25,6 +25,7 @@ from budgetfrontier.crawler.outputs.logs import open_log
 from budgetfrontier.crawler.outputs.warc import WarcFiles, recover, whole_records
 from budgetfrontier.errors import FrontierLocked, OutputRemoved, StorageFull
 from budgetfrontier.storage.file_locks import LockFile
+from tests.crawler.conftest import FullDisk
 from tests.crawler.warcs import Known, answer, lease, read, settings, sha1, write
 
 # WARC files
@@ -350,21 +351,12 @@ def test_what_a_full_disk_did_not_take_is_written_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = GrowingFile(tmp_path / "x")
-    room, write = 3, os.write
-
-    def stingy(fd: int, data: Any) -> int:
-        nonlocal room
-        if room <= 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        taken = write(fd, bytes(data[:room]))
-        room -= taken
-        return taken
-
-    monkeypatch.setattr(os, "write", stingy)
+    disk = FullDisk(3)
+    monkeypatch.setattr(os, "write", disk.write)
     file.write(b"abcdef")
     with pytest.raises(StorageFull):
         file.flush()
-    room = 100
+    disk.room = 100
     file.write(b"ghi")
     for _ in range(2):
         file.close()

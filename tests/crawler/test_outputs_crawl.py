@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import json
 import os
@@ -21,6 +20,7 @@ from budgetfrontier.crawler.outputs.warc import recover
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.reports.crawl_log import entries
 from budgetfrontier.reports.crawl_summary import crawl_summary
+from tests.crawler.conftest import FullDisk
 from tests.crawler.raw import RawServer
 from tests.crawler.site import Page, Site, linking, run
 from tests.crawler.warcs import read
@@ -226,22 +226,12 @@ def test_statistics_are_written_as_the_crawl_goes(tmp_path: Path) -> None:
 def test_a_disk_that_fills_up_in_mid_crawl_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = Random(1).randbytes(20_000)  # which no compression makes smaller
     pages: dict[str, Page] = {f"a.test/{n}": bytes_of(b'<a href="/%d">' % (n + 1) + body) for n in range(15)}
-    room, write = 150_000, os.write
-
-    def stingy(fd: int, data: bytes) -> int:
-        nonlocal room
-        if room <= 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        taken = write(fd, bytes(data[:room]))
-        room -= taken
-        return taken
-
     with Site(pages) as site:
         settings = site.settings(
             "http://a.test/0", frontier={"commit_interval": 0}, output={"warc": True, "warc_revisits": False}
         )
         with monkeypatch.context() as patch, pytest.raises(StorageFull):
-            patch.setattr(os, "write", stingy)
+            patch.setattr(os, "write", FullDisk(150_000).write)
             run(settings, tmp_path)
         with Reader(tmp_path / "frontier") as reader:
             done = reader.summary().succeeded

@@ -22,7 +22,8 @@ from aiohttp import web
 
 from budgetfrontier import Reader, Settings
 from tests.crawler.site import Page, Site
-from tests.server.urlfrontier.java_client import NotInstalled, classpath
+from tests.installed import NotInstalled
+from tests.server.urlfrontier.java_client import classpath
 from tests.server.urlfrontier.service_client import serving
 from tests.support import PATIENCE, free_port
 

@@ -9,7 +9,8 @@ from functools import partial
 
 import pytest
 
-from tests.server.urlfrontier.java_client import VERSIONS, JavaClient, NotInstalled, classpath, connected
+from tests.installed import NotInstalled
+from tests.server.urlfrontier.java_client import VERSIONS, JavaClient, classpath, connected
 
 Connect = Callable[[str], AbstractContextManager[JavaClient]]
 

@@ -22,6 +22,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
 
 from budgetfrontier.server.urlfrontier.methods import METHODS
+from tests.installed import NotInstalled, run_installed
 from tests.support import PATIENCE
 
 VERSIONS: Final = {"2.3": "3.21.7", "2.5": "3.25.8"}
@@ -29,10 +30,6 @@ VERSIONS: Final = {"2.3": "3.21.7", "2.5": "3.25.8"}
 
 _CLIENT = Path(__file__).with_name("Client.java")
 _PROJECT = Path(__file__).parents[3] / "docs/examples/java_client/pom.xml"
-
-
-class NotInstalled(Exception):
-    """A program or a jar is missing that the tests cannot bring."""
 
 
 class Answer(NamedTuple):
@@ -122,17 +119,6 @@ def _make(version: str, ready: Path) -> None:
     room.mkdir()
     definitions = [f"-Dapi={version}", f"-Dprotobuf={VERSIONS[version]}", f"-DoutputDirectory={room / 'jars'}"]
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-    _run("mvn", "--batch-mode", "--quiet", f"--file={_PROJECT}", *goal, *definitions)
-    _run("javac", "-d", room, "-cp", f"{room / 'jars'}/*", _CLIENT)
+    run_installed("mvn", "--batch-mode", "--quiet", f"--file={_PROJECT}", *goal, *definitions)
+    run_installed("javac", "-d", room, "-cp", f"{room / 'jars'}/*", _CLIENT)
     room.rename(ready)
-
-
-def _run(*command: object) -> None:
-    try:
-        subprocess.run([*map(str, command)], check=True, capture_output=True, text=True, timeout=PATIENCE)
-    except FileNotFoundError as error:
-        raise NotInstalled(f"{command[0]} is not installed (.ci/system-packages installs it)") from error
-    except subprocess.CalledProcessError as error:
-        raise NotInstalled(f"{command[0]} failed: {error.stdout:.2000}{error.stderr}") from error
-    except subprocess.TimeoutExpired as error:
-        raise NotInstalled(f"{command[0]} did not end") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from budgetfrontier.tools.console import made_by_commands
 from budgetfrontier.tools.console.access import Access
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.jobs import ConsoleJob, named
+from tests.engine_process import running_engine
 from tests.forked import ForkedCommand, begin_forked
 from tests.support import PATIENCE, token_file
 
@@ -38,6 +39,16 @@ SETTINGS: dict[str, Any] = {
     },
     "overrides": [{"match": "domain:capped.test", "set": {"queue_total_budget": 0}}],
 }
+
+
+@pytest.fixture(params=["stopped", "running"])
+def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
+    """The job, once stopped and once with an engine running on it in another process."""
+    if request.param == "stopped":
+        yield job
+        return
+    with running_engine(job):
+        yield job
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import html
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,7 @@ from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task
 from budgetfrontier.tools.job_operator import JobOperator
-from tests.engine_process import running_engine
 from tests.tools.console.conftest import TOKEN, Client, get, visit
-
-
-@pytest.fixture(params=["stopped", "running"])
-def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
-    """The job, once stopped and once with an engine running on it in another process."""
-    if request.param == "stopped":
-        yield job
-        return
-    with running_engine(job):
-        yield job
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +36,6 @@ from tests.tools.console.conftest import Client, jobs_at
 
 pytestmark = pytest.mark.usefixtures("forked_programs")
 COMMANDS = [one for one in RESOURCES if one.method == "POST"]
-
-
-@pytest.fixture(params=["stopped", "running"])
-def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
-    """The job, once stopped and once with an engine running on it in another process."""
-    if request.param == "stopped":
-        yield job
-        return
-    with running_engine(job):
-        yield job
 
 
 class Caller:
