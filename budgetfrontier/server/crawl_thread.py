@@ -25,7 +25,7 @@ from budgetfrontier.storage.reader import Reader
 
 _T = TypeVar("_T")
 
-MOST_SECONDS = 0.02
+MOST_SECONDS = 0.1
 """Seconds of work between two commits, at least one piece: waiting work shares a commit."""
 MOST_AT_ONCE = 1000
 """Pieces of work that are taken together."""
@@ -340,6 +340,8 @@ class CrawlThread:
                         ended = True
                         break
                     results.append(_result(work.work, frontier))
+                    if not waiting and not work.soon:
+                        sleep(0)  # so that the server's thread hands over what has arrived, which shares the commit
                     while not waiting.closing and not self._inbox.empty():
                         waiting.add(self._inbox.get())
                     soon, others = soon or work.soon, others or not work.soon

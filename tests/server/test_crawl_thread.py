@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from budgetfrontier import Frontier, Settings
+from budgetfrontier.server import crawl_thread
 from budgetfrontier.server.crawl_thread import CrawlThread
 from tests.support import until
 
@@ -44,3 +48,30 @@ def test_what_somebody_waits_for_goes_first_and_holds_up_nothing_for_ever(tmp_pa
     assert order[0] == "s0"
     assert [name for name in order if name.startswith("other")] == ["other 0", "other 1", "other 2"]
     assert [name for name in order if not name.startswith("other")] == [f"s{number}" for number in range(9)]
+
+
+def test_work_that_arrives_when_all_is_done_shares_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = CrawlThread("c", tmp_path / "frontier", Settings)
+    more, happened = list("bc"), list[str]()
+    commit = Frontier.commit
+
+    def noted(frontier: Frontier) -> None:
+        commit(frontier)
+        happened.append("commit")
+
+    def schedule(name: str) -> Callable[[Frontier], Any]:
+        return lambda frontier: frontier.schedule(f"https://{name}.example/")
+
+    def submit(name: str) -> None:
+        crawl.submit(schedule(name), lambda result, error: happened.append(name))
+
+    def others_run(seconds: float) -> None:
+        if more:
+            submit(more.pop(0))
+
+    monkeypatch.setattr(Frontier, "commit", noted)
+    monkeypatch.setattr(crawl_thread, "sleep", others_run)
+    submit("a")
+    until(lambda: len(happened) >= 4)
+    crawl.close()
+    assert happened[:4] == ["commit", "a", "b", "c"]
