@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, ManualClock
 from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.testing import crash
 from tests.crash.processes import in_child
 from tests.support import PATIENCE
 
@@ -45,6 +48,37 @@ def test_it_can_be_opened_again_as_of_its_last_commit(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "frontier") as f:
         assert f.summary().queued == 1
         f.check()
+
+
+HELD = {
+    "plain": {},
+    "links": {"frontier": {"politeness": {"min_delay": 0, "delay_factor": 0}}},
+    "kept URLs": {"frontier": {"keep_urls": True}},
+    "overrides": {"overrides": [{"match": "domain:a.test", "set": {"politeness": {"min_delay": 1}}}]},
+    "groups": {"groups": [{"name": "one", "match": "domain:a.test", "max_in_flight": 2}]},
+    "quotas": {"frontier": {"quotas": {"host": {"urls": 100}}}},
+}
+"""Settings with which different parts of the kernel refer to the engine."""
+
+
+@pytest.mark.parametrize("settings", HELD.values(), ids=HELD)
+@pytest.mark.parametrize("end", [Frontier.commit, Frontier.close, crash, None])
+def test_nothing_of_it_is_left_in_memory(
+    settings: dict[str, Any], end: Callable[[Frontier], object] | None, tmp_path: Path
+) -> None:
+    f = Frontier.open(tmp_path / "frontier", settings, clock=ManualClock(1e9))
+    left = [weakref.ref(part) for part in (f._guard, f._kernel, f._admitter)]
+    f.schedule_many([f"https://{host}.test/a/{number}" for host in "abc" for number in range(9)])
+    f.finish(f.lease(1)[0])
+    f.finish(f.lease(1)[0], discovered=["https://a.test/b"])
+    if end is not None:
+        end(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        del f
+        gc.collect()
+    assert [part() for part in left] == [None] * 3
+    Frontier.open(tmp_path / "frontier").close()
 
 
 def test_one_that_another_thread_finds_is_closed_when_its_own_opens_the_next(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyException;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -46,6 +47,11 @@ impl KeptUrls {
         get: Py<PyAny>,
     ) -> Self {
         Self { reader, canonical, cache, dirty, get, forms: HashMap::default() }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.canonical)?;
+        visit.call(&self.get)
     }
 
     /// Complete the URLs of records, given by place and value, in their rows, with a cursor of the table. Return the

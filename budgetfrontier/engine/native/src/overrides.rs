@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -112,6 +113,10 @@ impl Effective {
     #[new]
     fn new(of_all: Option<QueueSettings>, ask: Py<PyAny>) -> Self {
         Self { of_all: of_all.map(Arc::new), ask, by_queue: HashMap::default(), known: HashMap::new() }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.ask)
     }
 }
 

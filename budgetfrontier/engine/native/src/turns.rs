@@ -13,6 +13,7 @@ mod work;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyList, PyTuple};
@@ -102,6 +103,15 @@ impl Turns {
         let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
         let one = 1i64.into_pyobject(py)?.into_any().unbind();
         Ok(Self { parts, normal, costs, one, most_ended, work: Mutex::default() })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Parts { get, read, counters, limited, quota_reached, count_success, random, .. } = &self.parts;
+        [get, read, counters, limited, quota_reached, count_success, random]
+            .into_iter()
+            .try_for_each(|part| visit.call(part))?;
+        let Ok(work) = self.work.try_lock() else { return Ok(()) };
+        work.as_ref().map_or(Ok(()), |work| work.traverse(&visit))
     }
 
     /// Begin with the limits in force, the ring's last position, the next wake time, and the next lease's id.

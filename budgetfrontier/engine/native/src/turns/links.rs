@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -51,6 +52,13 @@ pub struct Terms {
 }
 
 impl Terms {
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Admission { authority, kind, env, find_or_create, insert, .. } = &self.admission;
+        [authority, kind, env, find_or_create, insert, &self.see, &self.put]
+            .into_iter()
+            .try_for_each(|one| visit.call(one))
+    }
+
     pub fn now(py: Python<'_>, moves: &Bound<'_, PyAny>) -> PyResult<Self> {
         let admission: Admission = moves.getattr(intern!(py, "admission"))?.extract()?;
         let kind = admission.kind.bind(py).call0()?.extract()?;

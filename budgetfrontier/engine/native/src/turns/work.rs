@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 use super::limits::Limits;
@@ -45,6 +46,14 @@ impl Work {
             calls: None,
             terms: Terms::default(),
         }
+    }
+
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.limits.effective)?;
+        if let Some(Some(links)) = &self.links {
+            links.traverse(visit)?;
+        }
+        self.calls.as_ref().map_or(Ok(()), |calls| calls.traverse(visit))
     }
 }
 
