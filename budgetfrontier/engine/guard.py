@@ -507,9 +507,9 @@ class Guard:
         """Write how the run has ended, and the last row of the totals."""
         state = self.kernel.counters.state
         leased, asked = self.tables.leases.given_out, self.asked > 0
-        self.tables.runs.end(end, reason, self.now(), leased=leased, asked=asked, crawl=state)
+        is_run = self.tables.runs.end(end, reason, self.now(), leased=leased, asked=asked, crawl=state)
         self.commits.changes += 1  # the time of the end is stored, whatever else has changed
-        self.tables.series.end(self.now())
+        self.tables.series.end(self.now(), is_run=is_run)
 
     def close(self, why: str) -> None:
         """Close the files; uncommitted changes are dropped."""

@@ -60,8 +60,8 @@ class Runs:
         with suppress(OSError):
             self._env.leave_note(b"")
 
-    def end(self, end: RunEnd | None, reason: str, now: float, *, leased: int, asked: bool, crawl: CrawlState) -> None:
-        """End the row of this run, or remove it if it is not worth keeping: see `run_history.ended`."""
+    def end(self, end: RunEnd | None, reason: str, now: float, *, leased: int, asked: bool, crawl: CrawlState) -> bool:
+        """End the row of this run, or remove it, see `run_history.ended`; return whether it stays."""
         if run_history.was_refused(self._row.program, end):
             end = None
         terminated = self._terminated_by() if crawl is CrawlState.TERMINATED else ""
@@ -70,6 +70,7 @@ class Runs:
             self._env.txn.delete(keys.u32.pack(self._number), db=self._env.db[keys.RUNS])
         else:
             self._put(row)
+        return row is not None
 
     def _terminated_by(self) -> str:
         entry = self._env.view().last_command("terminate")

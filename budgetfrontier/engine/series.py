@@ -95,11 +95,11 @@ class Series:
         if self._was_halted is not self._halted() and self.is_due(now):
             self.record(now)
 
-    def record(self, now: float) -> None:
+    def record(self, now: float, *, is_run: bool = False) -> None:
         """Write the row of the totals as they are now, and thin old rows. The commit is the caller's.
 
         A run that has changed nothing writes none, unless it is one of crawling that has waited for a minute or more,
-        or goes on after a pause.
+        or is in the history of runs (`is_run`), or a pause begins or ends.
         """
         row, last = records.row_of(self._totals(), now, run=self._run), self._last
         self.due, self.behind = series_periods.next_row(now), False
@@ -107,9 +107,8 @@ class Series:
         # The time of a pause, or of a command on a stopped crawl, is none of crawling.
         crawled = records.untold_since(last, row) != busiest.NOTHING or (self._crawls() and not was_halted)
         if not self._has_begun:
-            waited = crawled and now - last.time >= series_periods.INTERVAL
-            goes_on = was_halted and not self._was_halted
-            if records.is_same(row, last) and not waited and not goes_on:
+            waited = crawled and (now - last.time >= series_periods.INTERVAL or (is_run and now > last.time))
+            if records.is_same(row, last) and not waited and was_halted is self._was_halted:
                 return
             self._has_begun = True
         if crawled and self._has_idled(now) and not was_halted:
@@ -138,9 +137,12 @@ class Series:
             end = row.time - max(self._commit_interval(), 1.0)  # a second has room for one row
             self._put_row(replace(last, time=end, begins=False, stopped=0.0))
 
-    def end(self, now: float) -> None:
-        """Write the last row of this run; one that has none but that of its beginning leaves none."""
-        self.record(now)
+    def end(self, now: float, *, is_run: bool) -> None:
+        """Write the last row of this run; one that has none but that of its beginning leaves none.
+
+        `is_run` says whether it stays in the history of runs: then its time of crawling counts here, too.
+        """
+        self.record(now, is_run=is_run)
         if not self._has_begun:
             self._env.txn.delete(records.row_key(Resolution.MINUTE, self._last), db=self._table)
 

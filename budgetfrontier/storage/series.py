@@ -260,7 +260,7 @@ def unstored(view: View, now: SeriesRow | None = None, *, until: float = 0.0) ->
 
     `now` are the totals of its engine, else those of its last commit. They still hold up to `until`, as far as its
     process was seen at work: a crawl that stands still commits nothing. There is no such row of a run that has ended,
-    or that has changed nothing, unless it has waited for a minute to crawl.
+    nor of a command that has changed nothing.
     """
     run = _without_end(view)
     last = None if run is None else last_of(view.txn, view.db, run.epoch)
@@ -270,8 +270,7 @@ def unstored(view: View, now: SeriesRow | None = None, *, until: float = 0.0) ->
     crawls = may_crawl(run.program) and view.counters().state not in HALTED
     if crawls and view.folder is not None and now.time < until:
         now.time = max(now.time, min(until, seen_alive(run, view.folder)))
-    waited = crawls and now.time - last.time >= series_periods.INTERVAL
-    if is_same(now, last) and ((last.time <= run.began and not waited) or now.time <= last.time):
+    if is_same(now, last) and (now.time <= last.time or (last.time <= run.began and not crawls)):
         return None
     now.begins = not crawls and untold_since(last, now) == NOTHING
     return now

@@ -9,6 +9,7 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.core.model import RunEnd
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports import over_time
 from budgetfrontier.rules.rates import window
@@ -16,6 +17,7 @@ from budgetfrontier.rules.run_history import CRAWL, WORKER
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.series import decode_row, series_key
+from budgetfrontier.testing import crash
 from tests.support import make_settings, on_disk, one, pages
 
 HOUR, DAY = 3600, 86_400
@@ -405,6 +407,61 @@ def test_a_run_of_crawling_that_only_waits_has_its_time(tmp_path: Path) -> None:
         with Frontier.open(tmp_path / "frontier", clock=clock, program="budgetfrontier adjust"):
             clock.advance(waited)
         assert len(resolutions(tmp_path / "frontier")) == rows, "a command has none"
+
+
+@pytest.mark.parametrize("program", [WORKER, CRAWL])
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_time_of_short_runs_that_only_wait_is_that_of_the_history_of_runs(
+    tmp_path: Path, program: str, killed: bool
+) -> None:
+    """After each of them, and while it goes on."""
+    clock, path = ManualClock(START), tmp_path / "frontier"
+
+    def check(ran: float) -> None:
+        with Reader(path) as reader, reader.view() as view:
+            seconds = window(over_time.read(view, START, clock.time()), START, clock.time()).seconds
+            runs = reader.runs()
+        assert (
+            seconds == ran == sum((clock.time() if run.end is None else run.ended or 0.0) - run.began for run in runs)
+        )
+
+    ran = 0.0
+    for first, waits in ((True, 3), (False, 45), (False, 54), (False, 1)):
+        f = Frontier.open(path, make_settings(polite=False), clock=clock, program=program, keep_leases=True)
+        if first:
+            f.schedule_many(pages("A", 9))
+            f.finish(one(f))
+            f.commit()
+        clock.advance(waits)
+        check(ran + waits)
+        if killed and not first:
+            crash(f)
+            check(ran)
+        else:
+            f.close(end=RunEnd.SIGNAL)
+            ran += waits
+            check(ran)
+        clock.advance(HOUR / 10)
+        check(ran)
+
+
+def test_the_time_before_a_pause_in_the_first_minute_is_time_of_crawling(tmp_path: Path) -> None:
+    clock, path = ManualClock(START), tmp_path / "frontier"
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("A", 9))
+        f.commit()
+    clock.advance(HOUR)
+    with Frontier.open(path, clock=clock, program=WORKER) as f:
+        for _ in range(2):
+            clock.advance(20)
+            f.pause()
+            f.commit()
+            clock.advance(20)
+            f.resume()
+            f.commit()
+        f.close(end=RunEnd.SIGNAL)
+    with Reader(path) as reader:
+        assert window(reader.series(), START + 1, clock.time()).seconds == 40
 
 
 def test_a_command_within_the_second_of_a_crawl_leaves_it_its_time(tmp_path: Path) -> None:
