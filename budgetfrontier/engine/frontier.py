@@ -437,6 +437,7 @@ class Frontier:
 
         def operation(mine: Lease, now: float) -> None:
             self._tables.leases.renewed(mine, now + ttl)
+            self._counters.last_renewed = now
             force_setattr(lease, "expires", now + ttl)  # the caller may have another record than `mine`
 
         self._guard.operate_on(arguments.lease(lease, "renew"), operation)

@@ -64,6 +64,10 @@ class Standing(msgspec.Struct, kw_only=True):
     """When the oldest lease was handed out; None if none is out, or it is not known."""
     first_url: str = ""
     """The URL of the oldest lease."""
+    last_expiry: float | None = None
+    """The latest deadline of the leases that are out; of many, of the oldest ones."""
+    renewed: float = 0.0
+    """When a lease was renewed last; 0.0 if none was, or it is not known."""
     next_wake: float | None = None
     """The earliest wake time of a SNOOZED queue: one that never waited, and whose snooze was undone, has 0."""
     for_robots: int = 0
@@ -531,7 +535,7 @@ def _at_work(s: Standing) -> Verdict:
     if out and oldest <= LONG_OUT:
         return _running(s)
     if snoozed:
-        if not out and _is_overdue(s, s.next_wake):
+        if _is_overdue(s, s.next_wake):
             return _not_asked(s, f"The next of the snoozed queues ({snoozed:,}) is due")
         robots = _part(s.for_robots, "for its robots.txt", "for their robots.txt")
         first = f", the first for: {s.failure}" if s.failure else ""
@@ -544,15 +548,16 @@ def _at_work(s: Standing) -> Verdict:
         soon = s.next_wake is not None and s.next_wake - s.now <= SILENT
         text = f"All active queues are snoozed ({snoozed:,}): {wakes}{robots}{more}."
         return Verdict("snoozed", "good" if soon else "warn", text)
-    if out:
+    is_due = s.totals.future > 0 and _is_overdue(s, s.next_due)
+    if out and not is_due:
         leased = f"{counted(out, 'URI')}, the oldest for {say_duration(oldest)}: {s.first_url}"
         text = f"All that may be handed out is leased: {leased}."
         return Verdict("leased", "warn", text, _command(s, "leases"))
     if inactive:
         return Verdict("over_budget", "warn", _over_budget_sentence(s), _command(s, "queues", "--state", "INACTIVE"))
+    if is_due:
+        return _not_asked(s, f"The first of the URIs scheduled for later ({s.totals.future:,}) is due")
     if s.totals.future:
-        if _is_overdue(s, s.next_due):
-            return _not_asked(s, f"The first of the URIs scheduled for later ({s.totals.future:,}) is due")
         first = "" if s.next_due is None else f", the first {_in(s, s.next_due)}"
         text = f"All that is left is scheduled for later: {counted(s.totals.future, 'URI')}{first}."
         return Verdict("later", "warn", text)
@@ -590,10 +595,12 @@ def rest_sentence(s: Standing) -> str:
 
 
 def _asked(s: Standing, count: int, state: str) -> Verdict:
-    """Return the verdict on a crawl that hands out URIs if it is asked."""
-    if s.totals.in_process or not _is_overdue(s, s.now):
-        return _running(s)
-    return _not_asked(s, f"{counted(count, 'queue is', 'queues are')} {state}")
+    """Return the verdict on a crawl that hands out URIs if it is asked: those whose slots are full do not ask."""
+    if _is_overdue(s, s.now):
+        return _not_asked(s, f"{counted(count, 'queue is', 'queues are')} {state}")
+    found = _running(s)
+    busy = f"; {_nobody_asks(s)}." if unasked(s) > _silence(s) else "."
+    return found._replace(text=f"{found.text[:-1]}{busy}")
 
 
 def unasked(standing: Standing) -> float:
@@ -603,16 +610,33 @@ def unasked(standing: Standing) -> float:
 
 def _is_overdue(s: Standing, when: float | None) -> bool:
     """Return whether something may be handed out from a time on that is over, and nobody has asked for long."""
-    return when is not None and when <= s.now and unasked(s) > _silence(s)
+    return when is not None and when <= s.now and unasked(s) > _silence(s) and not _are_leases_in_use(s)
+
+
+def _are_leases_in_use(s: Standing) -> bool:
+    """Return whether crawlers may be busy with the leases that are out: they renew them before half of their time."""
+    if not s.totals.in_process:
+        return False
+    return s.last_expiry is None or s.last_expiry - s.now >= s.now - max(s.asked, s.renewed)
 
 
 def _not_asked(s: Standing, what: str) -> Verdict:
     """Return the verdict on a crawl that has something to hand out, and that nobody asks."""
+    leased = expire = ""
+    if out := s.totals.in_process:
+        leased = f", and {counted(out, 'URI is', 'URIs are')} leased"
+        whose, left = "its lease" if out == 1 else "their leases", (s.last_expiry or s.now) - s.now
+        expire = f"; {whose} expire{'s' * (out == 1)} within {say_duration(left)}" if left > 0 else ""
+    return Verdict("not_asked", "warn", f"{what}{leased}, but {_nobody_asks(s)}{expire}.")
+
+
+def _nobody_asks(s: Standing) -> str:
+    """Return the clause that no URI was asked for, by whom, and for how long."""
     asked = f"{who(s.process)} has asked for no URI"
     of_crawl = s.process.pid is None and s.process.program
     if of_crawl or s.process.program == WORKER:  # the workers of a crawl in partitions, whom crawlers ask
         asked = f"no crawler has asked {who(s.process)} for a URI"
-    return Verdict("not_asked", "warn", f"{what}, but {asked} for {say_duration(unasked(s))}.")
+    return f"{asked} for {say_duration(unasked(s))}"
 
 
 def _running(s: Standing) -> Verdict:

@@ -171,6 +171,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """The part of `scheduled` that crawling has found; the others were brought, such as seeds and imports."""
     last_asked: float = 0
     """When URIs were asked for last, as of the commit, whether there were any; 0 if never."""
+    last_renewed: float = 0
+    """When a lease was renewed last; 0 if none was."""
 
     @property
     def rolls_out(self) -> bool:

@@ -90,7 +90,7 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
     settings, _ = view.settings()
     found.rests_until, found.max_bandwidth = view.rests_until(), settings.frontier.max_bandwidth
-    found.asked = _asked(found.process, view)
+    found.asked, found.renewed = _asked(found.process, view), view.counters().last_renewed
     _look_at_rate(found, view)
     if counts.get(QueueState.READY, 0):
         return
@@ -151,12 +151,12 @@ def _look_at_rate(found: Standing, view: View) -> None:
 
 
 def _look_at_leases(found: Standing, view: View) -> None:
-    """Find the oldest lease. Ids grow with time; renewals and other runs do not change when a lease began."""
+    """Find the oldest lease, and the last deadline. Ids grow with time; renewals and other runs do not change that."""
     rows = [decode_lease(value) for _, value in islice(view.items(keys.LEASES), LOOKED_AT)]
     oldest = min(rows, key=lambda row: row.began, default=None)
     if oldest is None:
         return
-    found.first_lease = oldest.began
+    found.first_lease, found.last_expiry = oldest.began, max(row.expires for row in rows)
     value = view.txn.get(oldest.key, db=view.db[keys.PENDING])
     if value is not None:
         found.first_url = expand(short_url(value), view.queue_by_id(oldest.queue).queue)

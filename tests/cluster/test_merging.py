@@ -116,7 +116,7 @@ def test_each_part_of_a_standing_is_merged() -> None:
         "first_url": "https://a.test/", "next_wake": 6.0, "for_robots": 1, "parked": 2, "group": "g", "for_retry": 3,
         "failure": "timeout", "next_due": 7.0, "held": 4, "held_future": 5, "hold": "g is over its budget",
         "retired_by_name": 6, "free": 8, "closed_until": 0.0, "closed": 7, "rate": 1.5,
-        "asked": NOW - 9.0,
+        "asked": NOW - 9.0, "renewed": NOW - 8.0, "last_expiry": NOW + 9.0,
     }  # fmt: skip
     merged = merged_report([part(), part(**told)], CrawlFacts("j", 2)).standing
     assert {name: getattr(merged, name) for name in told} == told

@@ -664,6 +664,63 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "All that may be handed out is leased: 1 URI, the oldest for 2m1s: https://a.test/slow.",
         "budgetfrontier leases jobs/news",
     ),
+    "running (all that crawlers can take is leased)": (
+        standing(queues=queues(ready=3), in_process=8, more={"asked": NOW - 112, "last_expiry": NOW + 488}),
+        "good",
+        "The crawl is running, 8 URIs leased; spider (process 7) has asked for no URI for 1m52s.",
+        None,
+    ),
+    "running (leases are renewed)": (
+        standing(
+            queues=queues(ready=3),
+            in_process=8,
+            more={"asked": NOW - HOUR, "renewed": NOW - 100, "last_expiry": NOW + 200, "rate": 0.0},
+        ),
+        "good",
+        "The crawl is running, 0.0 URIs/s, 8 URIs leased; spider (process 7) has asked for no URI for 1h.",
+        None,
+    ),
+    "not_asked (leases are neither renewed nor ended)": (
+        standing(queues=queues(ready=24), in_process=8, more={"asked": NOW - 302, "last_expiry": NOW + 298}),
+        "warn",
+        "24 queues are ready, and 8 URIs are leased, but spider (process 7) has asked for no URI for 5m2s; "
+        "their leases expire within 4m58s.",
+        None,
+    ),
+    "not_asked (one lease is not renewed any more)": (
+        standing(
+            queues=queues(inactive=1),
+            in_process=1,
+            more={"asked": NOW - HOUR, "renewed": NOW - 151, "last_expiry": NOW + 149},
+        ),
+        "warn",
+        "1 queue is inactive, and 1 URI is leased, but spider (process 7) has asked for no URI for 1h; "
+        "its lease expires within 2m29s.",
+        None,
+    ),
+    "not_asked (a snoozed queue, and leases)": (
+        standing(
+            queues=queues(snoozed=4),
+            in_process=2,
+            more={"next_wake": NOW - 9, "asked": NOW - 400, "first_lease": NOW - 400, "last_expiry": NOW},
+        ),
+        "warn",
+        "The next of the snoozed queues (4) is due, and 2 URIs are leased, but spider (process 7) has asked for no URI "
+        "for 6m40s.",
+        None,
+    ),
+    "not_asked (later, and leases)": (
+        standing(
+            queues=queues(exhausted=3),
+            in_process=2,
+            future=12,
+            more={"next_due": NOW, "asked": NOW - 400, "first_lease": NOW - 400, "last_expiry": NOW + 200},
+        ),
+        "warn",
+        "The first of the URIs scheduled for later (12) is due, and 2 URIs are leased, but spider (process 7) has "
+        "asked for no URI for 6m40s; their leases expire within 3m20s.",
+        None,
+    ),
     "not_asked (one queue)": (
         standing(
             queues=queues(ready=1),

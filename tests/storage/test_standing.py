@@ -14,7 +14,7 @@ from budgetfrontier.core.model import QueueRecord, RunEnd
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import CorruptFrontier, FrontierClosed
 from budgetfrontier.rules.run_history import CRAWL, WORKER
-from budgetfrontier.rules.verdict import Standing, verdict
+from budgetfrontier.rules.verdict import Standing, standstill, verdict
 from budgetfrontier.storage import keys
 from budgetfrontier.storage import standing as module
 from budgetfrontier.storage.view import View
@@ -133,6 +133,30 @@ def test_a_worker_that_begins_does_not_count_as_a_request(tmp_path: Path) -> Non
     assert found.asked == asked and verdict(found).text.endswith(" for a URI for 10m.")
     began = clock.time()
     assert seen(CRAWL).asked == began, "it asks itself"
+
+
+def test_leases_of_a_client_that_is_gone_do_not_hide_that_nobody_asks(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, polite=False, hold_queues=False, commit_interval=1.0, lease_ttl=600) as f:
+        f.schedule_many(pages("ABC", 2))
+        clock.advance(60)
+        leases = f.lease(2)
+        for wait, slug in (299, "running"), (2, "not_asked"):
+            clock.advance(wait)
+            found = standing(f, tmp_path, clock.time())
+            assert verdict(found).slug == slug
+        assert verdict(found).text.endswith(" for 5m1s; their leases expire within 4m59s.")
+        assert standstill(found).endswith("for 5m1s")
+        f.renew(leases[1])
+        for wait, slug in (0, "running"), (299, "running"), (2, "not_asked"):
+            clock.advance(wait)
+            found = standing(f, tmp_path, clock.time())
+            assert verdict(found).slug == slug
+        assert (found.renewed, found.last_expiry) == (START + 361, START + 961)
+        f.renew(leases[1], 9e3)
+        f.finish_many(leases[1:])
+        f.finish_many(f.lease(4))
+        assert verdict(standing(f, tmp_path, clock.time())).slug != "not_asked"
 
 
 @pytest.mark.parametrize("command", ["snooze", "undo", "import", "resume", "unretire", "adjust"])

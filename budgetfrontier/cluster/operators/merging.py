@@ -120,6 +120,8 @@ def _merged_standing(standings: Sequence[Standing], totals: Summary, facts: Craw
         steered_at=steered.steered_at,
         first_lease=oldest.first_lease,
         first_url=oldest.first_url,
+        last_expiry=max((one.last_expiry for one in standings if one.last_expiry is not None), default=None),
+        renewed=max(of_each("renewed")),
         closed_until=min(of_each("closed_until"), default=0.0),
         over_budget=bool(inactive) and all(one.over_budget for one in inactive),
         rate=sum(rates) if rates else None,
