@@ -23,6 +23,7 @@ from budgetfrontier.reports.scope_check import OutOfScope, out_of_scope
 from budgetfrontier.reports.status_tables import Statuses, statuses
 from budgetfrontier.reports.work_list import Raised, WorkList
 from budgetfrontier.rules.forecasts import Held
+from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match, unknown_keys
 from budgetfrontier.storage import group_listing, quota_use, seed_list
@@ -113,6 +114,10 @@ class FrontierReads:
         """Return the report without its queues. O(1)."""
         with self.reader.view() as view:
             return report_head(view, self.path, generated=view.now())
+
+    def process_line(self) -> str:
+        """Return the line on the process that runs the crawl."""
+        return process_line(self.head().standing)
 
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated."""

@@ -238,6 +238,9 @@ class CrawlOperator(Protocol):
     def head(self) -> Report:
         """Return the report of the crawl without its queues."""
 
+    def process_line(self) -> str:
+        """Return the line on the process that runs the crawl, for reports that have no other figure of `head`."""
+
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated, in any partition that answers. O(1)."""
 

@@ -298,6 +298,7 @@ def test_runs_have_the_numbers_by_which_they_are_compared(
     told = capsys.readouterr().err
     assert "partition 1 of 2 does not answer" in told
     assert "these runs are those of the partitions that answer: with the others, there may be fewer" in told
+    assert "process: 1 worker, " in told and "published" not in told, "no figure is of the other"
 
 
 def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(

@@ -211,6 +211,38 @@ def test_an_idle_worker_that_answers_late_is_not_gone_as_long_as_it_publishes_an
     assert "worker" in process_line(head.standing) and found.owners.told_late() != ""
 
 
+@pytest.mark.parametrize("behind", [0.0, 7.0])
+def test_figures_are_as_old_as_the_last_sign_that_they_are_the_latest(
+    cluster: Cluster, frontier: ClusterFrontier, table: Table, behind: float
+) -> None:
+    """An idle worker publishes those of one of its partitions at a time; aggregates may be older than the others."""
+    lose(cluster, 1)
+    for number, one in table.summaries().items():
+        one.standing.owner, one.gathered_before = "idle#7", behind
+        one.at = time.time() - (600 if number else 3)
+    for of_aggregates in (False, True):
+        found = operator(frontier, table)
+        assert (found.overview(5).head if of_aggregates else found.head()).totals.queued == 40
+        age = 600 + behind if of_aggregates and behind else 3.0
+        assert age <= found.owners.ages[1] < age + 300
+
+
+def test_the_last_summary_of_an_idle_partition_has_aggregates_that_are_not_old(
+    frontier: ClusterFrontier, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summaries, "BEAT", inf)
+    publisher = with_owners(frontier, table)
+    settle(publisher, table)
+    for one in publisher._published.values():
+        one.due = 0.0
+    settle(publisher, table)
+    before = len(table.records)
+    for _ in range(PARTITIONS):
+        publisher._beat_at = 0.0
+        publisher.turn()
+    assert [one.gathered_before for one in table.records[before:]] == [0.0] * PARTITIONS
+
+
 def test_the_partitions_that_do_not_answer_are_all_of_them_once_any_is_lost(
     cluster: Cluster, frontier: ClusterFrontier, table: Table
 ) -> None:

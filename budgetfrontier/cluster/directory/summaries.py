@@ -48,6 +48,7 @@ class PartitionSummary(msgspec.Struct):
     report: Report
     gathered: Gathered
     gathered_before: float
+    """0.0 if nothing has happened since."""
     at: float = 0.0
     """When the broker has stored it (epoch seconds of its clock): no clock of a worker decides its age."""
     disk: FolderDisk | None = None
@@ -162,7 +163,8 @@ class SummaryPublisher:
     def _again(self, partition: int) -> list[PartitionSummary]:
         """Return the last summary of a partition, if there is one."""
         published = self._published[partition]
-        before = time.monotonic() - published.at
+        is_current = published.gathered_for is not None and published.gathered_for == published.seen
+        before = 0.0 if is_current else time.monotonic() - published.at
         return [] if published.summary is None else [replace(published.summary, gathered_before=before)]
 
 

@@ -50,7 +50,7 @@ from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.forecasts import Forecast, Held
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest
 from budgetfrontier.rules.undoing import says_nothing
-from budgetfrontier.rules.verdict import limit_sentence
+from budgetfrontier.rules.verdict import limit_sentence, process_line
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.storage import label_totals, quota_use
@@ -116,8 +116,8 @@ class ClusterOperator:
     def _merged(self, reports: Mapping[int, Report], standings: Mapping[int, PartitionProgress]) -> Report:
         if not reports:
             raise ConnectionLost(self.unanswered())
-        found, lost = standings.values(), self.owners.lost
-        workers, unanswered = len({one.owner for one in found if one.partition not in lost}), self._unanswered(lost)
+        found, unanswered = standings.values(), self._unanswered(self.owners.lost)
+        workers = len({one.owner for one in found if one.partition not in self.missing})
         state, limit = (None, None) if unanswered else (crawl_state(found), limit_reached(found))
         now = self.owners.now() if self.owners.ages else 0.0  # reports in summaries are as of then
         told = {number: one.asked for number, one in standings.items()}
@@ -125,6 +125,12 @@ class ClusterOperator:
         return merging.merged_report(
             [*reports.values()], CrawlFacts(self.job, workers, state, limit, unanswered, now, asked)
         )
+
+    def process_line(self) -> str:
+        """Return the line on the workers that run the crawl, without those that have not answered so far."""
+        owners = self.owners.again()  # whose ages are not those of figures that are shown
+        owners.calls.missing.update(self.missing)
+        return process_line(ClusterOperator(owners).head().standing)
 
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated in any partition: then it is in all, once they have read that."""

@@ -66,7 +66,7 @@ class CrawlOwners:
         self.job, self.frontier, self.ends, self.summaries, self.notices = job, frontier, ends, summaries, notices
         self.calls = OwnerCalls(frontier, patience=patience, is_quiet=self._is_quiet)
         self.ages: dict[int, float] = {}
-        """By partition: the seconds since its summary, of those whose owners have not answered what was asked last."""
+        """By partition whose owner has not answered: the seconds since the oldest of its published figures."""
         self.lost: set[int] = set()
         """The partitions of which nothing is known, or nothing that is not old: those in `missing` may be published."""
         self.progress: dict[int, dict[str, Any]] = {}
@@ -139,18 +139,22 @@ class CrawlOwners:
     ) -> dict[int, _T]:
         """Return the answers of owners by partition; of those that do not answer at once, the values in summaries.
 
-        One whose owner has published nothing for `GONE` is lost nevertheless, and then all of these are. With `lists`,
-        ages are those of the aggregates. Takes a second at the most, if each partition without an answer has a summary.
+        One whose owner has published nothing for `GONE` is lost nevertheless, and then all of these are. Ages are those
+        of the owner's last summary of any partition, for it publishes those in which something has happened. With
+        `lists`, they are those of the aggregates, if these are older. Takes a second at the most, if each partition
+        without an answer has a summary.
         """
         numbers = range(self.partitions)
         found: dict[int, _T] = {} if self.summaries is None else self.calls.soon(call, numbers)
         known, now = {} if len(found) == len(numbers) else self._known(), self.now()
+        seen = _seen(known)
         late = {number: known[number] for number in numbers if number not in found and number in known}
         for number, one in late.items():
-            self.ages[number] = max(0.0, now - one.at) + (one.gathered_before if lists else 0.0)
+            behind = one.gathered_before if lists else 0.0
+            age = max(0.0, now - (one.at if behind else seen[one.standing.owner])) + behind
+            self.ages[number] = max(age, self.ages.get(number, 0.0))
         found |= {number: of_summary(one) for number, one in late.items()}
         found |= self.calls.each(call, set(numbers) - found.keys())
-        seen = _seen(known)
         gone = {number for number, one in late.items() if now - seen[one.standing.owner] > GONE}
         if lost := gone | (late.keys() & self.closed().keys()) | (set(numbers) - found.keys()):
             self.lost |= lost | late.keys()

@@ -28,7 +28,7 @@ class PartitionRow(NamedTuple):
     failed: int | None = None
     spent: int | None = None
     age: float | None = None
-    """Seconds since the owner has published these figures, if it does not answer."""
+    """Seconds since the owner has published these figures, or others since these were new, if it does not answer."""
     free: int | None = None
     """The free bytes of the disk of its owner's folder, as the owner has published them last."""
     closed: str = ""

@@ -42,7 +42,6 @@ def register(commands: Commands) -> None:
 def runs(args: argparse.Namespace, operator: CrawlOperator) -> None:
     """List runs; --limit and --offset count from the newest."""
     from budgetfrontier.reports.format import clean
-    from budgetfrontier.rules.verdict import process_line
 
     found = operator.runs()
     end = max(len(found) - args.offset, 0)
@@ -52,7 +51,7 @@ def runs(args: argparse.Namespace, operator: CrawlOperator) -> None:
     if operator.unanswered():
         note("these runs are those of the partitions that answer: with the others, there may be fewer and longer ones")
     if text:
-        note(f"process: {clean(process_line(operator.head().standing))}")
+        note(f"process: {clean(operator.process_line())}")
 
 
 def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tuple[object, ...]:
