@@ -10,6 +10,8 @@ import pytest
 from budgetfrontier import Lease, Settings
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory import kafka
+from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
+from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.core.model import QueueState
 from budgetfrontier.reports.trap_list import Suspect
@@ -64,7 +66,14 @@ def test_each_command_names_the_total_that_is_used_up(
             assert explained["reasons"][-1]["code"] == "limit"
         states = {row["state"] for row in json.loads(cli("partitions", "--format", "json")[0])}
         assert states == {"PAUSED"}, "as the report has it"
+        cli("pause")
+        cli("undo", str(json.loads(cli("audit", "--format", "json", "--limit", "1")[0])[0]["id"]))
+        with ClusterFrontier("test", cluster.directory) as frontier:
+            preview = ClusterOperator(CrawlOwners(frontier, job=URL)).dry_run("terminate", {})
+        assert (preview["before"]["state"], preview["after"]["state"]) == ("PAUSED", "TERMINATED")
         assert cli("terminate", "--yes")[0] == "PAUSED -> TERMINATED\n"
+        audit = cli("audit")[0]
+        assert "state PAUSED -> TERMINATED" in audit and "RUNNING" not in audit, "as the crawl was"
         until(lambda: json.loads(cli("report", "--format", "json")[0])["state"] == "TERMINATED")
         commands: list[tuple[str, ...]] = [("partitions",), ("explain", "https://h1.test/"), ("report",)]
         for command in commands:

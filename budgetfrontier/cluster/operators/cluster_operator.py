@@ -415,7 +415,7 @@ class ClusterOperator:
         done = {number: one for number, one in entries.items() if not one.error}
         return Applied(
             structs.replace(merging.merged_entry(done), id=name.hex()) if done else None,
-            [one.effect for one in done.values()],
+            [*map(merging.effect_of, done.values())],
             self.owners.not_applied(left) if (left := set(asked) - entries.keys()) else "",
             f"refused by {merging.named_partitions(errors)}: {next(iter(errors.values()))}" if errors else "",
             name,

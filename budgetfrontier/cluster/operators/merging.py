@@ -224,11 +224,32 @@ def _merged_states(effects: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Partitions may be in different ones.
     """
-    found = [one for one in effects if "queue" not in one and "state" in (one.get("before") or {})]
+    found = [one for one in effects if is_on_crawl(one)]
     if not found:
         return {}
     states = {when: dict.fromkeys(str(one[when]["state"]) for one in found) for when in ("before", "after")}
     return {when: found[0][when] | {"state": " or ".join(names)} for when, names in states.items()}
+
+
+def is_on_crawl(effect: dict[str, Any]) -> bool:
+    """Return whether an effect is one on the state of the crawl."""
+    return "queue" not in effect and "state" in (effect.get("before") or {})
+
+
+def on_crawl(effect: dict[str, Any], limited: str | None) -> dict[str, Any]:
+    """Return an effect on the state of a partition as that on its crawl, whose state is `limited` by a used-up total.
+
+    The partitions of such a crawl are RUNNING. None: no total is used up.
+    """
+    if limited is None or not is_on_crawl(effect):
+        return effect
+    stands = {"state": limited, "pause_reason": LIMIT}
+    return effect | {when: stands for when in ("before", "after") if effect[when]["state"] == CrawlState.RUNNING}
+
+
+def effect_of(entry: AuditEntry) -> dict[str, Any]:
+    """Return the effect of an entry in a partition, on the crawl as it was when the command was given."""
+    return on_crawl(entry.effect, entry.args.get("limited"))
 
 
 def merged_entry(entries: Mapping[int, AuditEntry]) -> AuditEntry:
@@ -241,7 +262,7 @@ def merged_entry(entries: Mapping[int, AuditEntry]) -> AuditEntry:
         done[0] if done else next(iter(entries.values())), when=min(one.when for one in entries.values())
     )
     if len(entries) == 1:
-        return entry
+        return msgspec.structs.replace(entry, effect=effect_of(entry))
     errors = {number: one.error for number, one in entries.items() if one.error}
     if not done:
         return msgspec.structs.replace(entry, error=telling(errors.values()))
@@ -252,7 +273,7 @@ def merged_entry(entries: Mapping[int, AuditEntry]) -> AuditEntry:
     if isinstance(args.get("uris"), int):  # the number of those that each was given
         args = args | {"uris": sum(one.args["uris"] for one in entries.values())}
     error = f"in {named_partitions(refused)}: {next(iter(refused.values()))}" if refused else None
-    return msgspec.structs.replace(entry, args=args, effect=merged_effect([one.effect for one in done]), error=error)
+    return msgspec.structs.replace(entry, args=args, effect=merged_effect([*map(effect_of, done)]), error=error)
 
 
 def merged_adjustments(found: Mapping[int, Iterable[AdjustmentRow]]) -> list[AdjustmentRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from budgetfrontier.cluster.operators import merging
@@ -10,6 +10,8 @@ from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.entry_names import read_name
 from budgetfrontier.cluster.operators.inspection import Undoing
 from budgetfrontier.cluster.partitions.operator_commands import OF_QUEUES, refusal
+from budgetfrontier.cluster.partitions.partition_progress import crawl_state, limit_reached
+from budgetfrontier.core.model import CrawlState
 from budgetfrontier.engine.commands.adjustment import is_foreseen, promise
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
@@ -35,7 +37,7 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
         states, _ = undoable(
             owners, op, read_name(str(args["id"])), force=bool(args.get("force")), whole=bool(args.get("list"))
         )
-        return merging.merged_effect(states)
+        return _on_crawl(owners, states)[0]
     if op not in ("schedule", "delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
     args = _as_asked(owners, op, args)
@@ -48,7 +50,29 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
     found = owners.ask("dry_run", dict[str, Any], of=_concerned(owners, op, args), op=op, args=args)
     if not found:
         raise ConnectionLost(owners.without_owner(owners.missing))
-    return merging.merged_effect([*found.values()])
+    return _on_crawl(owners, [*found.values()])[0]
+
+
+def _on_crawl(owners: CrawlOwners, effects: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the effects of a command on partitions as that on the crawl, and the arguments by which that is kept.
+
+    While a total of the crawl is used up, its partitions are RUNNING: one look at all of them tells.
+    """
+    merged = merging.merged_effect(effects)
+    limited = _limited(owners) if merging.is_on_crawl(merged) else None
+    if limited is None:
+        return merged, {}
+    return merging.merged_effect([merging.on_crawl(one, limited) for one in effects]), {"limited": limited}
+
+
+def _limited(owners: CrawlOwners) -> str | None:
+    """Return the state of a crawl of which a total is used up; None for another one, or if it is not known."""
+    look = owners.again()  # whose ages are not those of figures that are shown
+    standings = look.standings().values()
+    if look.lost or limit_reached(standings) is None:
+        return None
+    state = crawl_state(standings)
+    return str(state) if state in (CrawlState.PAUSED, CrawlState.PAUSING) else None
 
 
 def _parts(owners: CrawlOwners, args: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
@@ -80,10 +104,15 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         if args.get("promised") is None and found:
             args = args | {"promised": promise(merging.merged_effect([one["promised"] for one in found.values()]))}
         return SteeringPlan(args, {number: {"survey": one["survey"]} for number, one in found.items()})
+    if op in _OF_CRAWL:
+        limited = _limited(owners)
+        return SteeringPlan(args if limited is None else args | {"limited": limited})
     if op in ENDING:
         entry = read_name(str(args["id"]))
         effects, to = undoable(owners, op, entry, force=bool(args.get("force")), whole=bool(args.get("list")))
-        if args.get("promised") is None and is_foreseen(effect := merging.merged_effect(effects)):
+        effect, kept = _on_crawl(owners, effects)
+        args = args | kept
+        if args.get("promised") is None and is_foreseen(effect):
             args = args | {"promised": promise(effect)}
         return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
     if (parts := _parts(owners, args)) is not None:

@@ -120,7 +120,7 @@ _OF_QUEUES = frozenset(("queue", "match", "states", "for_good"))
 _ARGUMENTS: dict[str, frozenset[str]] = {
     "adjust": frozenset(("match", "set", "list", "dry_run", "survey", "promised")),
     "withdraw": frozenset(("id", "survey", "promised")),
-    "undo": frozenset(("id", "list", "force", "then", "promised")),
+    "undo": frozenset(("id", "list", "force", "then", "promised", "limited")),
     "discard": frozenset(("id",)),
     "delete": frozenset(("queue", "pattern", "match", "states", "dry_run", "for_good")),
     "forget": frozenset(("uris", "match", "pattern", "for_good", "continues")),
@@ -134,15 +134,16 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "snooze": _OF_QUEUES | {"until"},
     "wake": _OF_QUEUES,
     "set_queue": _OF_QUEUES | {"interval", "max_completed"},
-    "pause": frozenset(("reason",)),
-    "resume": frozenset(),
-    "terminate": frozenset(),
+    "pause": frozenset(("reason", "limited")),
+    "resume": frozenset(("limited",)),
+    "terminate": frozenset(("limited",)),
 }
 """The arguments that each command takes; for a revival, the lines of the log that its URIs come from.
 
 `for_good`: nothing is kept for `undo`.
 `list`: the place of an adjustment in a list, see `ListPlace`; of `undo`, whether it is that of the whole list.
 `continues`: the audit entry of the same command with other URIs, which is to be that of this one, too.
+`limited`: the state of a crawl in partitions of which a total is used up, as the audit is to have it.
 """
 
 

@@ -433,14 +433,8 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     from budgetfrontier.rules.crawl_states import FINISH
 
     _confirm_end(op, args)
-    limited = operator.head().state if operator.used_up() else None
-    if limited is CrawlState.UNKNOWN:  # a worker has answered the one look, and not the other
-        limited = CrawlState.PAUSED
     applied, code = give(args, operator, op, {"reason": args.reason or "operator"} if op == "pause" else {})
-    states = ((one["before"]["state"], one["after"]["state"]) for one in applied.effects)
-    if limited is not None:  # the partitions of a crawl whose total is used up are RUNNING
-        states = ((limited, limited if after == CrawlState.RUNNING else after) for _, after in states)
-    changes = Counter(states)
+    changes = Counter((one["before"]["state"], one["after"]["state"]) for one in applied.effects)
     for (before, after), count in changes.most_common():
         say(f"{before} -> {after}" + (f": {counted(count, 'partition')}" if len(changes) > 1 else ""))
     if any(before == CrawlState.TERMINATED for before, _ in changes):
