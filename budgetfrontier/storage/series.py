@@ -292,12 +292,16 @@ def is_same(row: SeriesRow, other: SeriesRow) -> bool:
 def until_commit(view: View, since: float, until: float, now: SeriesRow | None = None) -> list[SeriesRow]:
     """Return the totals from the last row before a time to the last commit, or `now`, in order of time. O(result).
 
-    The last row of a crawl that goes on is of `until`, whenever it last had something to commit: see `unstored`. The
-    newest row may be of the second that is not over yet, or newer than `until`, if the view is.
+    The last row of a crawl that goes on is of `until`, whenever it last had something to commit: see `unstored`; the
+    one before is of the last commit then, so that rates do not spread over an idle time what came before. The newest
+    row may be of the second that is not over yet, or newer than `until`, if the view is.
     """
     end = until + series_periods.INTERVAL
     found, last = list(totals(view.txn, view.db, since, end)), unstored(view, now, until=until)
     if last is not None and last.time < end:
+        committed = view.counters().time
+        if last.time > committed > max((row.time for row in found if row.run == last.run), default=0.0):
+            found.append(msgspec.structs.replace(last, time=committed))
         found.append(last)
     return sorted(preceded(view.txn, view.db, since, found), key=attrgetter("time"))
 

@@ -136,16 +136,19 @@ def _look_at_inactive(found: Standing, view: View) -> None:
 
 
 def _look_at_rate(found: Standing, view: View) -> None:
-    """Find the URIs fetched a second in the minute before the last commit, unless that is old.
+    """Find the URIs fetched a second in the minute before the last commit, or until now if the crawl idles since.
 
-    Rows are stored once a minute, and around idle times: changes between two of them are spread evenly over that time.
+    It is not known once that commit is old. Rows are stored once a minute, and around idle times: changes between two
+    of them are spread evenly over that time.
     """
-    until = found.process.last_commit
-    if not found.process.alive or until is None or not is_recent(found, found.now):
+    committed, began = found.process.last_commit, found.process.began or 0.0
+    if not found.process.alive or committed is None or not is_recent(found, found.now):
         return
-    since = max(until - _RATE_OVER, found.process.began or 0.0)
-    rows = until_commit(view, since, until, row_of(found.totals, until))
-    last = window(rows, since, until, figures={"fetched": FIGURES["fetched"]})
+    idles = found.now - committed > 3 * found.commit_interval
+    until = found.now if idles else committed
+    rows = until_commit(view, max(until - 2 * _RATE_OVER, began), until, row_of(found.totals, committed))
+    until = min(until, rows[-1].time) if rows else until  # when a process that idles was last seen at work
+    last = window(rows, max(until - _RATE_OVER, began), until, figures={"fetched": FIGURES["fetched"]})
     if last.seconds >= _RATE_OVER / 6:
         found.rate = last.rates["fetched"].per_hour / 3600
 

@@ -82,6 +82,24 @@ def test_the_rate_after_an_idle_time_is_that_of_the_last_minute(tmp_path: Path, 
         assert standing(f, tmp_path, clock.time()).rate == pytest.approx((50 if idle < 60 else 10) / min(idle + 1, 60))
 
 
+@pytest.mark.parametrize(("idle", "rate"), [(2, 120 / 56.5), (33, 120 / 60), (58, 80 / 60)])
+def test_the_rate_of_a_crawl_that_idles_is_that_of_the_minute_until_now(
+    tmp_path: Path, idle: float, rate: float
+) -> None:
+    clock = ManualClock(START + 12)
+    with on_disk(tmp_path, clock, hold_queues=False, commit_interval=0.5) as f:
+        f.schedule_many(pages("ABCDE", 30))
+        f.commit()
+        clock.advance(51.5)
+        for _ in range(6):
+            for _ in range(20):
+                f.finish(f.lease(1)[0])
+            clock.advance(0.5)
+            f.commit()
+        clock.advance(idle)
+        assert standing(f, tmp_path, clock.time()).rate == pytest.approx(rate)
+
+
 def test_a_request_is_known_by_its_time_whatever_came_of_it(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with on_disk(tmp_path, clock) as f:
