@@ -412,7 +412,7 @@ class CrawlOperator(Protocol):
         """Apply a command, and wait until it is applied. Raises FrontierError if it is refused."""
 
     def apply_all(self, commands: Sequence[OperatorCommand]) -> list[Applied]:
-        """Apply some dozens of changes of adjustments that concern different URIs, and wait until they are applied.
+        """Apply some dozens of `adjust` commands that concern different URIs, and wait until they are applied.
 
         One that is refused has no entry, only `refused`.
         """

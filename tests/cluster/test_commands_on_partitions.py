@@ -252,6 +252,37 @@ def test_an_adjustment_counts_once_in_each_partition_and_can_be_withdrawn(cli: C
 
 
 @pytest.mark.usefixtures("at_rest")
+def test_adjustments_of_a_file_are_looked_at_and_waited_for_together(
+    cli: Cli, operator: CrawlOwners, tmp_path: Path
+) -> None:
+    steps: list[str] = []
+    file = tmp_path / "many.adjust.yaml"
+    file.write_text("".join(f"- {{match: 'queue:{host}', set: {{queue_total_budget: 2}}}}\n" for host in HOSTS[:3]))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ask", "give", "applied"):
+            plain = getattr(CrawlOwners, name)
+
+            def noted(self: CrawlOwners, *given: Any, name: str = name, plain: Any = plain, **named: Any) -> Any:
+                steps.append(str(given[0]) if name == "ask" else name)
+                return plain(self, *given, **named)
+
+            patch.setattr(CrawlOwners, name, noted)
+        code, out, _ = cli("adjust", "--file", str(file), "--format", "json")
+    done = json.loads(out)["adjustments"]
+    assert code == 0 and [one["match"] for one in done] == [f"queue:{host}" for host in HOSTS[:3]]
+    assert [one["matched"] for one in done] == [1, 1, 1]
+    assert [one["promised"]["revived_count"] for one in done] == [1, 1, 1]
+    assert steps.count("figures") == 1 and steps[steps.index("give") :].index("applied") == 3, steps
+    bad = [{"match": f"queue:{HOSTS[0]}", "set": {"queue_total_budget": 3}}, {"match": "nonsense:x", "set": {}}]
+    commands = [OperatorCommand("adjust", args, "you") for args in bad]
+    found = ClusterOperator(operator).apply_all(commands)
+    assert [bool(one.entry) for one in found] == [True, False] and "nonsense" in found[1].refused
+    names = [*(one["id"] for one in done), str(found[0].entry.id if found[0].entry else "")]
+    assert [cli("undo", name)[0] for name in reversed(names)] == [0, 0, 0, 0]
+    assert json.loads(cli("adjust", "--list", "--format", "json")[1]) == []
+
+
+@pytest.mark.usefixtures("at_rest")
 def test_an_adjustment_that_matches_no_queue_says_so(cli: Cli) -> None:
     code, _, err = cli("adjust", "--match", "queue:nosuch.test", "--total-budget", "3")
     assert (code, err) == (

@@ -17,6 +17,7 @@ from budgetfrontier.cluster.operators.entry_names import read_name
 from budgetfrontier.cluster.operators.inspection import MOST_BYTES, MOST_LISTED, MOST_ROWS, QueueRow, RowPage
 from budgetfrontier.cluster.operators.merging import CrawlFacts
 from budgetfrontier.cluster.operators.partition_rows import PartitionRow, partition_rows
+from budgetfrontier.cluster.operators.steering_plan import SteeringPlan
 from budgetfrontier.cluster.operators.worker_disks import limits_of_disks
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
@@ -389,20 +390,31 @@ class ClusterOperator:
 
     def apply(self, command: OperatorCommand) -> Applied:
         """Give a command to the partitions that it is for, and wait for them."""
-        plan = steering_plan.plan(self.owners, command.op, command.args)
-        asked = set(range(self.owners.partitions) if plan.to is None else plan.to)
-        name = self.owners.give(command._replace(args=plan.args), plan.more, to=plan.to)
-        return self.outcome(name, asked)
+        return self.outcome(*self._given(command, steering_plan.plan(self.owners, command.op, command.args)))
 
     def apply_all(self, commands: Sequence[OperatorCommand]) -> list[Applied]:
-        """Apply changes of adjustments, one after the other; one that is refused has no entry, only `refused`."""
-        done: list[Applied] = []
-        for command in commands:
+        """Apply changes of adjustments: all are given, and then waited for, so that they share a commit."""
+        given: list[tuple[bytes, Collection[int]] | FrontierError] = []
+        plans = steering_plan.of_changes(self.owners, "adjust", [command.args for command in commands])
+        for command, plan in zip(commands, plans, strict=True):
             try:
-                done.append(self.apply(command))
+                given.append(plan if isinstance(plan, FrontierError) else self._given(command, plan))
             except FrontierError as error:
-                done.append(Applied(None, [], refused=str(error)))
-        return done
+                given.append(error)
+        return [self._outcome_or_refusal(one) for one in given]
+
+    def _given(self, command: OperatorCommand, plan: SteeringPlan) -> tuple[bytes, Collection[int]]:
+        """Give a command as it is planned; return its name, and the partitions that it was given to."""
+        asked = set(range(self.owners.partitions) if plan.to is None else plan.to)
+        return self.owners.give(command._replace(args=plan.args), plan.more, to=plan.to), asked
+
+    def _outcome_or_refusal(self, given: tuple[bytes, Collection[int]] | FrontierError) -> Applied:
+        try:
+            if not isinstance(given, FrontierError):
+                return self.outcome(*given)
+        except FrontierError as error:
+            given = error
+        return Applied(None, [], refused=str(given))
 
     def outcome(self, name: bytes, asked: Collection[int], *, within: float | None = None) -> Applied:
         """Return what came of a command that was given to some partitions.

@@ -211,10 +211,27 @@ def applied(reads: FrontierReads, *, command: bytes) -> AppliedCommand:
     return AppliedCommand(None, None if begun is None else begun[1].effect)
 
 
-def figures(reads: FrontierReads, *, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the queues that a change of adjustments would match, and its promised fetches and spend. O(queues)."""
+class ChangeFigures(msgspec.Struct):
+    """The queues that a change of adjustments would match, and its promised fetches and spend, or why it is refused."""
+
+    survey: dict[str, Any] = {}
+    promised: dict[str, Any] = {}
+    refusal: str = ""
+
+
+def figures(reads: FrontierReads, *, op: str, changes: list[dict[str, Any]]) -> list[ChangeFigures]:
+    """Return the figures of changes of adjustments that concern different URIs, given together. O(queues) for each."""
+    found: list[ChangeFigures] = []
     with reads.reader.view() as view:
-        return dry_runs.figures(view, op, _here(reads.reader, op, args))
+        for args in changes:
+            preceding = sum(not one.refusal for one in found)
+            try:
+                told = dry_runs.figures(view, op, _here(reads.reader, op, args), preceding=preceding)
+            except FrontierError as e:
+                found.append(ChangeFigures(refusal=str(e)))
+            else:
+                found.append(ChangeFigures(told["survey"], told["promised"]))
+    return found
 
 
 def outcomes(reads: FrontierReads, *, names: list[str]) -> dict[str, AdjustmentOutcome]:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from budgetfrontier.cluster.operators import merging
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.entry_names import read_name
-from budgetfrontier.cluster.operators.inspection import Undoing
+from budgetfrontier.cluster.operators.inspection import ChangeFigures, Undoing
 from budgetfrontier.cluster.partitions.operator_commands import OF_QUEUES, refusal
 from budgetfrontier.cluster.partitions.partition_progress import crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlState
@@ -99,11 +99,10 @@ def _by_partition(ids: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
 def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
     """Return the plan of a command. Raises FrontierError if it would be refused by all partitions."""
     if op in dry_runs.OF_ADJUSTMENTS:
-        args = _as_asked(owners, op, args)
-        found = owners.ask("figures", dict[str, Any], op=op, args=args)
-        if args.get("promised") is None and found:
-            args = args | {"promised": promise(merging.merged_effect([one["promised"] for one in found.values()]))}
-        return SteeringPlan(args, {number: {"survey": one["survey"]} for number, one in found.items()})
+        [found] = of_changes(owners, op, [_as_asked(owners, op, args)])
+        if isinstance(found, FrontierError):
+            raise found
+        return found
     if op in _OF_CRAWL:
         limited = _limited(owners)
         return SteeringPlan(args if limited is None else args | {"limited": limited})
@@ -119,6 +118,24 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         rest: dict[str, Any] = {"uris": []} if args.get("ids") is None else {"ids": None}
         return SteeringPlan(args | rest, parts, parts.keys())
     return SteeringPlan(args, to=_concerned(owners, op, args))
+
+
+def of_changes(owners: CrawlOwners, op: str, changes: Sequence[dict[str, Any]]) -> list[SteeringPlan | FrontierError]:
+    """Return the plans of changes of adjustments that are given together, each its refusal if it has none.
+
+    Each owner is asked once.
+    """
+    found = owners.ask("figures", list[ChangeFigures], op=op, changes=[*changes])
+    plans: list[SteeringPlan | FrontierError] = []
+    for place, args in enumerate(changes):
+        parts = {number: told[place] for number, told in found.items()}
+        if refusals := [one.refusal for one in parts.values() if one.refusal]:
+            plans.append(FrontierError(telling(refusals)))
+            continue
+        if args.get("promised") is None and parts:
+            args = args | {"promised": promise(merging.merged_effect([one.promised for one in parts.values()]))}
+        plans.append(SteeringPlan(args, {number: {"survey": one.survey} for number, one in parts.items()}))
+    return plans
 
 
 def _as_asked(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
