@@ -109,10 +109,16 @@ def _asked(process: Process, view: View) -> float:
 
     A worker asks for nothing itself: whether crawlers ask does not depend on who has the partition.
     """
-    asked, began = view.counters().last_asked, process.began or 0.0
+    asked, began = view.counters().last_asked, _began(process, view)
+    return asked or began if process.program == WORKER else max(asked, began)
+
+
+def _began(process: Process, view: View) -> float:
+    """Return when the process of a crawl began, or the first of its workers; 0.0 if that is not known."""
+    began = process.began or 0.0
     if process.program != WORKER:
-        return max(asked, began)
-    return asked or next((decode_run(row).began for _, row in view.items(keys.RUNS)), began)
+        return began
+    return next((decode_run(row).began for _, row in view.items(keys.RUNS)), began)
 
 
 def _look_at_ended_wait(found: Standing) -> None:
@@ -139,18 +145,20 @@ def _look_at_rate(found: Standing, view: View) -> None:
     """Find the URIs fetched a second in the minute before the last commit, or until now if the crawl idles since.
 
     It is not known once that commit is old. Rows are stored once a minute, and around idle times: changes between two
-    of them are spread evenly over that time.
+    of them are spread evenly over that time. Nothing is fetched from a partition while another worker takes it over.
     """
-    committed, began = found.process.last_commit, found.process.began or 0.0
+    committed, began = found.process.last_commit, _began(found.process, view)
     if not found.process.alive or committed is None or not is_recent(found, found.now):
         return
     idles = found.now - committed > 3 * found.commit_interval
     until = found.now if idles else committed
     rows = until_commit(view, max(until - 2 * _RATE_OVER, began), until, row_of(found.totals, committed))
     until = min(until, rows[-1].time) if rows else until  # when a process that idles was last seen at work
-    last = window(rows, max(until - _RATE_OVER, began), until, figures={"fetched": FIGURES["fetched"]})
-    if last.seconds >= _RATE_OVER / 6:
-        found.rate = last.rates["fetched"].per_hour / 3600
+    since = max(until - _RATE_OVER, began)
+    last = window(rows, since, until, figures={"fetched": FIGURES["fetched"]})
+    seconds = until - since if found.process.program == WORKER else last.seconds
+    if last.rates and seconds >= _RATE_OVER / 6:
+        found.rate = last.rates["fetched"].count / seconds
 
 
 def _look_at_leases(found: Standing, view: View) -> None:

@@ -18,7 +18,8 @@ from budgetfrontier.rules.verdict import Standing, standstill, verdict
 from budgetfrontier.storage import keys
 from budgetfrontier.storage import standing as module
 from budgetfrontier.storage.view import View
-from tests.support import START, kernel, make_settings, on_disk, pages
+from budgetfrontier.testing import crash
+from tests.support import START, crawl, kernel, make_settings, on_disk, pages
 
 
 def standing(f: Frontier, tmp_path: Path, now: float | None = None) -> Standing:
@@ -98,6 +99,31 @@ def test_the_rate_of_a_crawl_that_idles_is_that_of_the_minute_until_now(
             f.commit()
         clock.advance(idle)
         assert standing(f, tmp_path, clock.time()).rate == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_rate_of_a_partition_is_that_of_the_last_minute_whoever_had_it(tmp_path: Path, killed: bool) -> None:
+    clock = ManualClock(START)
+    settings = make_settings(polite=False, hold_queues=False, commit_interval=0.5)
+
+    def opened() -> Frontier:
+        return Frontier.open(tmp_path / "frontier", settings, clock=clock, program=WORKER, keep_leases=True)
+
+    f = opened()
+    f.schedule_many(pages("ABC", 50))
+    clock.advance(100)
+    crawl(f, 60)
+    f.commit()
+    crash(f) if killed else f.close(end=RunEnd.SIGNAL)
+    clock.advance(20)
+    with opened() as f:
+        f.commit()
+        clock.advance(5)
+        assert standing(f, tmp_path, clock.time()).rate == pytest.approx(60 / 60)
+        crawl(f, 30)
+        clock.advance(1)
+        assert standing(f, tmp_path, clock.time()).rate == pytest.approx(90 / 60)
+        f.close(end=RunEnd.SIGNAL)
 
 
 def test_a_request_is_known_by_its_time_whatever_came_of_it(tmp_path: Path) -> None:
