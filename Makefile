@@ -58,11 +58,13 @@ $(BIN)/python:
 
 KERNEL := $(CRATE)/build_backend.py $(wildcard $(CRATE)/Cargo.*) $(shell find $(CRATE)/src -name '*.rs')
 
-# One stamp for each extra: the demo needs fewer packages than the tests. Where there is cargo, a kernel that cannot be
-# compiled is an error, lest the tests use Python's unnoticed; BUDGETFRONTIER_KERNEL=python does without it.
+# One stamp for each extra: the demo needs fewer packages than the tests. `.stamp-dev,docs` stands for both of its own.
+# Where there is cargo, a kernel that cannot be compiled is an error, lest the tests use Python's unnoticed;
+# BUDGETFRONTIER_KERNEL=python does without it.
+COMMA := ,
 $(VENV)/.stamp-%: pyproject.toml budgetfrontier/__init__.py $(KERNEL) | $(BIN)/python
 	BUDGETFRONTIER_KERNEL=$${BUDGETFRONTIER_KERNEL-$(if $(shell command -v cargo),native)} $(PIP) --editable '.[$*]'
-	@touch $@
+	@touch $(addprefix $(VENV)/.stamp-,$(subst $(COMMA), ,$*))
 
 demo: $(VENV)/.stamp-crawl $(VENV)/.stamp-console
 	$(BIN)/budgetfrontier demo $(ARGS)
@@ -87,7 +89,7 @@ check: $(VENV)/.stamp-dev crate workflows
 	$(BIN)/python -m tests.remote.generate --check
 
 # The native kernel is optional, but in CI it must be there.
-crate: $(VENV)/.stamp-dev
+crate:
 	@if command -v cargo >/dev/null; then \
 	    set -ex; cd $(CRATE); cargo fmt --check; cargo clippy --quiet --locked --all-targets -- --deny warnings; \
 	    cargo test --quiet --locked; \

@@ -49,6 +49,14 @@ if "TMPDIR" not in os.environ and SHARED_MEMORY.is_dir() and shutil.disk_usage(S
 tempfile.gettempdir()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with tests that wait for most of their time, all by one process: the others have the processors meanwhile.
+
+    None of them is left for the end, when nothing would be run beside it.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("waits") is None)
+
+
 def pytest_collection_finish() -> None:
     """Leave the ten thousand tests and their modules out of each full collection, which else takes half a second."""
     gc.collect()

@@ -39,6 +39,8 @@ from tests.bus.kafka_server import jars, running
 from tests.installed import NotInstalled
 from tests.support import PATIENCE, child_process, until
 
+pytestmark = pytest.mark.waits
+
 CONSUME = """
 import sys
 from budgetfrontier.bus import kafka

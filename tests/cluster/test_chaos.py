@@ -11,6 +11,8 @@ from tests.bus.kafka_server import jars
 from tests.cluster import chaos
 from tests.installed import NotInstalled
 
+pytestmark = pytest.mark.waits
+
 
 def test_a_crawl_in_partitions_survives_kills(tmp_path: Path) -> None:
     try:

@@ -39,6 +39,8 @@ from tests.cluster.memory_directory import MemoryDirectory
 from tests.cluster.workers import Cluster, running
 from tests.support import PATIENCE, token_file, until
 
+pytestmark = pytest.mark.waits
+
 PARTITIONS = 2
 URL = "kafka://nowhere/test"
 TOKEN = "a token of sixteen"

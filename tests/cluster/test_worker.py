@@ -40,6 +40,8 @@ from tests.cluster.log import CRAWL, Log, Owner
 from tests.cluster.memory_directory import MemoryDirectory
 from tests.support import PATIENCE, until
 
+pytestmark = pytest.mark.waits
+
 _names = count()
 
 

@@ -6,12 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from budgetfrontier import CrawlState, QueueState
 from budgetfrontier.crawler.demo import web
 from budgetfrontier.reports.trap_list import suspects
 from budgetfrontier.storage.reader import Reader
 from tests.crawler.site import reopened
 from tests.support import PATIENCE
+
+pytestmark = pytest.mark.waits
 
 COMMAND = [sys.executable, "-c", "import sys; from budgetfrontier.tools.cli import main; sys.exit(main())", "demo"]
 

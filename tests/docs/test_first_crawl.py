@@ -17,8 +17,12 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 from tests.docs.test_examples import ROOT, Block, blocks
 from tests.support import PATIENCE
+
+pytestmark = pytest.mark.waits
 
 PAGE = ROOT / "docs/howto/first-crawl.md"
 NOT_RUN = ("pip install", "http.server")

@@ -26,6 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from budgetfrontier import Frontier, Reader
@@ -33,6 +34,8 @@ from tests.crawler.process import forked_main_in, forked_script_in
 from tests.docs.test_examples import ROOT, Block, blocks, script_of
 from tests.forked import ForkedProcess
 from tests.support import PATIENCE, until
+
+pytestmark = pytest.mark.waits
 
 ELSEWHERE = {
     r"pip install|python3 -m venv|venv/bin/activate": "the package is installed",
