@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from budgetfrontier.core.units import describe_duration, format_size
 from budgetfrontier.reports.format import percent
 from budgetfrontier.rules.host_behaviour import FEW
-from budgetfrontier.rules.simulation import FINISHED, MOST, Simulated
+from budgetfrontier.rules.simulation import FINISHED, MOST, Simulated, likely_ends
 
 NO_SIMULATION = (
     "a crawl in partitions is simulated from its snapshots: give `simulate --cluster`, or the console that shows it, "
@@ -105,10 +105,14 @@ def rests(found: Sequence[Simulated]) -> list[str]:
 def _rests(whose: str, one: Simulated) -> list[str]:
     if not one.overloaded:
         return []
+    within = likely_ends(one.draws)
+    ends = "the end may be far from this"
+    if within is not None:
+        ends = f"in about nine of ten cases it ends after {_range(*map(describe_duration, within))}"
     return [
         f"{whose}, {percent(_share(one, one.overloaded))} of the fetches are answered with 429 or 503, as often as "
-        "until now, and their hosts rest: longer after each, so that the end may be far before or after those of all "
-        "draws; when a host recovers, or gets worse, nobody can tell."
+        f"until now, and their hosts rest, longer after each: {ends}; when a host recovers, or gets worse, nobody can "
+        "tell."
     ]
 
 

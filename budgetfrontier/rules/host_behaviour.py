@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import exp, expm1, inf, lgamma, log
 from typing import NamedTuple, Self
 
@@ -94,13 +94,23 @@ class Overloads(NamedTuple):
     """Those of all hosts."""
     ends: int
     """The ends of fetches of all hosts."""
+    strength: float
+    """The number of ends of a host that count as much as the mean of all hosts."""
 
-    def chance(self, own: int, ends: int) -> float:
-        """Return the chance that an attempt is answered so, on a host of which `own` of so many ends were.
+    @classmethod
+    def of(cls, hosts: Counter[tuple[int, int]]) -> Self:
+        """Estimate them from the numbers of hosts by how many of their ends were such answers, and how many not."""
+        answers, others = (sum(pair[side] * number for pair, number in hosts.items()) for side in (0, 1))
+        mean = answers / (answers + others) if answers else 0.0
+        return cls(answers, answers + others, max(_STRENGTHS, key=lambda one: likelihood(hosts.items(), mean, one)))
 
-        The mean of all hosts counts as much as one end.
+    def shape(self, own: int, ends: int) -> tuple[float, float]:
+        """Return the beta distribution of the chance that an attempt is answered so, by its two parameters.
+
+        It is that of a host of which `own` of so many ends were, as far as they and those of all hosts tell.
         """
-        return (own + self.answers / (self.ends or 1)) / (ends + 1)
+        before = self.strength * self.answers / (self.ends + 1)
+        return own + before, ends - own + self.strength - before
 
 
 class ServerErrors(NamedTuple):
@@ -209,20 +219,24 @@ class Means:
         that fewer of its fetches have ended than of others: likelihoods do not depend on when one has stopped.
         """
         if self._strength is None:
-            self._strength = max(_STRENGTHS, key=self._likelihood)
+            mean = self._success / (self._ends or 1.0)
+            self._strength = max(_STRENGTHS, key=lambda one: likelihood(self._outcomes.items(), mean, one))
         return self._strength
 
-    def _likelihood(self, strength: float) -> float:
-        """Return the logarithm of the probability of what was seen, without what does not depend on the strength."""
-        mean = self._success / (self._ends or 1.0)
-        if not 0.0 < mean < 1.0:
-            return 0.0 if strength == FEW else -1.0  # nothing differs
-        a, b = strength * mean, strength * (1.0 - mean)
-        none = lgamma(a) + lgamma(b) - lgamma(strength)
-        return sum(
-            hosts * (lgamma(a + pages) + lgamma(b + rest) - lgamma(strength + pages + rest) - none)
-            for (pages, rest), hosts in self._outcomes.items()
-        )
+
+def likelihood(hosts: Iterable[tuple[tuple[float, float], int]], mean: float, strength: float) -> float:
+    """Return the logarithm of the probability of the outcomes of hosts, without what does not depend on the strength.
+
+    `hosts` are their numbers by how many of their ends were of a kind, whose `mean` share this is, and how many not.
+    """
+    if not 0.0 < mean < 1.0:
+        return 0.0 if strength == FEW else -1.0  # nothing differs
+    a, b = strength * mean, strength * (1.0 - mean)
+    none = lgamma(a) + lgamma(b) - lgamma(strength)
+    return sum(
+        number * (lgamma(a + some) + lgamma(b + rest) - lgamma(strength + some + rest) - none)
+        for (some, rest), number in hosts
+    )
 
 
 class _Pooled:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp, log, sqrt
+from statistics import fmean, stdev
 from typing import Any
 
 import msgspec
@@ -15,6 +17,8 @@ MOST_DRAWS = 100
 """The most simulations of a crawl that one request may be for: they follow each other."""
 MOST_FETCHES = 5_000_000
 """The fetches after which a simulation ends, unless it is asked for more."""
+_Z = 1.6449  # the 95 % quantile of the normal distribution
+_LONGEST = 25.0  # the logarithm of two thousand years in seconds
 MOST = 0.99
 """The share of the fetches that shows when a crawl is as good as done."""
 
@@ -118,6 +122,22 @@ def middle(simulated: Sequence[Simulated]) -> Simulated:
     found = in_order[(len(in_order) - 1) // 2]
     found.draws = [(one.seconds, one.fetches) for one in in_order]
     return found
+
+
+def likely_ends(draws: Sequence[tuple[float, int]]) -> tuple[float, float] | None:
+    """Return between which seconds nine of ten other draws end, as far as these tell; None for a single one.
+
+    Ends that hang on rests that double are spread like a log-normal distribution: this is the prediction interval for
+    one more of a normal one, with the quantile of Student's distribution as its expansion has it (Abramowitz and
+    Stegun, Handbook of Mathematical Functions, 26.7.5).
+    """
+    if len(draws) < 2:
+        return None
+    ends, z, n = [log(max(seconds, 1.0)) for seconds, _ in draws], _Z, len(draws) - 1
+    t = z + (z**3 + z) / (4 * n) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n * n)
+    t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+    most = t * stdev(ends) * sqrt(1 + 1 / len(ends))
+    return exp(fmean(ends) - most), exp(min(fmean(ends) + most, _LONGEST))
 
 
 def together(parts: Sequence[Simulated]) -> Simulated:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import exp, inf
+from collections import Counter
+from math import exp, inf, sqrt
 from random import Random
 
 import pytest
@@ -211,12 +212,24 @@ def test_a_suspect_that_does_not_lead_on_or_is_hardly_known_is_none(seen: QueueH
     assert behaviour(seen, 300, means_of((seen, 300)), waiting, suspect=True).least == 0.0
 
 
-def test_a_host_is_overloaded_as_often_as_it_was_and_others_hardly_say_more() -> None:
-    overloads = Overloads(answers=10, ends=1000)
-    assert overloads.chance(10, 100) == pytest.approx(0.099, abs=0.001)
-    assert overloads.chance(0, 0) == 0.01 and overloads.chance(0, 99) == 0.0001
-    assert overloads.chance(1, 1) == pytest.approx(0.5, abs=0.01)
-    assert Overloads(0, 0).chance(0, 0) == 0.0
+def mean_and_spread(a: float, b: float) -> tuple[float, float]:
+    """Those of a beta distribution."""
+    return a / (a + b), sqrt(a * b / (a + b + 1)) / (a + b)
+
+
+def test_a_host_is_overloaded_as_often_as_it_was_as_far_as_its_ends_tell() -> None:
+    overloads = Overloads(answers=10, ends=1000, strength=10.0)
+    assert mean_and_spread(*overloads.shape(100, 1000)) == pytest.approx((0.099, 0.009), abs=0.001)
+    assert mean_and_spread(*overloads.shape(1, 10)) == pytest.approx((0.055, 0.05), abs=0.002)
+    assert mean_and_spread(*overloads.shape(0, 0))[0] == pytest.approx(0.01, abs=0.001)
+    assert all(one > 0.0 for one in Overloads(10, 10, 1.0).shape(5, 5)), "all were overloaded"
+
+
+def test_hosts_that_are_overloaded_alike_say_more_of_each_other_than_those_that_are_not() -> None:
+    alike, apart = Overloads.of(Counter({(1, 19): 40})), Overloads.of(Counter({(0, 20): 38, (20, 0): 2}))
+    assert alike[:2] == apart[:2] == (40, 800)
+    assert alike.strength > 1000 > 1 > apart.strength
+    assert Overloads.of(Counter())[:2] == (0, 0)
 
 
 def test_a_retry_after_is_seen_in_the_rest_of_a_host_without_a_back_off_of_its_own() -> None:

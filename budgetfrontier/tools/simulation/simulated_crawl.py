@@ -173,7 +173,7 @@ class SimulatedCrawl:
         self._out += len(leases)
 
     def _host(self, queue_id: int) -> SimulatedHost:
-        found = self._hosts[queue_id] = self._seen.host(queue_id)
+        found = self._hosts[queue_id] = self._seen.host(queue_id, self._random)
         return found
 
     def _outcomes(self, ended: list[tuple[Lease, SimulatedHost, float]]) -> list[Finish]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from math import exp
 from random import Random
@@ -123,7 +124,6 @@ class Remembered:
         A URI with one had `most` retries; so many of each queue wait `later`.
         """
         own = new = 0.0
-        ends = sum(ends_of(seen) for queue_id in range(len(self._found)) if (seen := self._seen(queue_id)) is not None)
         for key, value in view.items(keys.ANSWERS):
             queue_id, row = keys.u32.unpack(key)[0], decode_answers(value)
             self._found[queue_id] = row.added
@@ -137,7 +137,9 @@ class Remembered:
                 self._server_errors[queue_id] = ServerErrors.of(failed, seen, most, later[queue_id])
             if seen is not None and (all_new := found_by(seen)) is not None:
                 own, new = own + row.added, new + all_new
-        self.overloads = Overloads(sum(self._overloads.values()), ends)
+        seen_hosts = ((queue_id, self._seen(queue_id)) for queue_id in range(len(self._found)) if self._overloads)
+        ends = ((self._overloads.get(queue_id, 0), ends_of(seen)) for queue_id, seen in seen_hosts if seen is not None)
+        self.overloads = Overloads.of(Counter((overloads, number - overloads) for overloads, number in ends))
         share = own / new if own and new else 1.0
         self.elsewhere = max(1.0 - own / new, 0.0) if new else None
         for queue_id, found in enumerate(self._found):  # links to other queues are new as often as those to its own
@@ -166,10 +168,11 @@ class Remembered:
                 seen.retry += round(errors.uris * self.retries.attempts_each) - errors.retried
         return seen
 
-    def host(self, queue_id: int) -> SimulatedHost:
-        """Return what to draw for a queue."""
+    def host(self, queue_id: int, random: Random) -> SimulatedHost:
+        """Return what to draw for a queue. How often it is overloaded is drawn here, for a few ends hardly tell."""
         before, seen, own = self._seen(queue_id), self._by_uri(queue_id), self._overloads.get(queue_id, 0)
-        overload = self.overloads.chance(own, 0 if before is None else ends_of(before))
+        ends = 0 if before is None else ends_of(before)
+        overload = random.betavariate(*self.overloads.shape(own, ends)) if self.overloads.answers else 0.0
         drawn, innocent, answered = self.mean, 0.0, self._answered
         if before is not None and seen is not None:
             drawn = behaviour(
