@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PAST = "that time is past, so that it changes nothing; `budgetfrontier wake` ends a wait"
 _MOST_LEFT = 20  # queues that an undo leaves, and that are named
+_MOST_MATCHES = 3  # patterns that are named beside each group of values
 
 
 def tell_queues(op: str, args: argparse.Namespace, details: dict[str, Any], effect: dict[str, Any]) -> None:
@@ -162,7 +163,8 @@ def tell_undo_preview(effect: dict[str, Any]) -> None:
             found = [one for one in effect.get("adjustments", ()) if one["id"] in effect[name]]
             named = ", ".join(f"{one['id']} ({one['match']})" for one in found)
             say(clean(f"adjustments {name}: {named or '-'}"))
-        match = ", ".join(dict.fromkeys(one["match"] for one in effect["adjustments"]))
+        matches = dict.fromkeys(one["match"] for one in effect["adjustments"])
+        match = ", ".join(matches) if len(matches) <= _MOST_MATCHES else f"{len(matches):,} patterns"
         for line in changes(match, effect):
             say(line)
         tell_foreseen(match, effect)

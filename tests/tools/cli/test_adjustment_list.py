@@ -219,6 +219,7 @@ def test_the_audit_has_what_the_dry_run_of_the_file_has_promised(tmp_path: Path,
         promised = [entry.effect["promised"] for entry in reader.audit()]
     names = ("matched", "revived_count", "retired_count", "still_over", "uris", "spend", "others")
     assert [[one[name] for name in names] for one in promised] == [[one[name] for name in names] for one in told]
+    assert "\n30 patterns: queue_total_budget 9 -> 0\n" in cli("undo", job, 1, "--list", "--dry-run").out
 
 
 def test_one_undo_takes_the_whole_list_back(job: Path, listed: Path, cli: Cli) -> None:
