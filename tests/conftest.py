@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import process_state, support
+from tests.crash import disks
 from tests.examples import MANY
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -99,3 +100,17 @@ def _frontiers_are_closed() -> Iterator[None]:
     before = len(support.opened)
     yield
     support.close_opened(before)
+
+
+@pytest.fixture
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MiB."""
+    with disks.disk_or_skip(tmp_path, size=2 << 20) as disk:
+        yield disk.folder

@@ -21,6 +21,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.environment import opened_here
+from budgetfrontier.storage.records import AuditEntry
 
 if TYPE_CHECKING:  # processes that tests start import this module, too
     import pytest
@@ -236,6 +237,33 @@ def in_progress(frontier: Frontier) -> bool:
     """Whether a command was begun and is not done, as of the last commit of a frontier on disk."""
     with Reader(kernel(frontier).tables.env.path) as reader:
         return reader.in_progress() is not None
+
+
+def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
+    """Return all that a frontier has stored, by table, after a commit."""
+    frontier.commit()
+    view = kernel(frontier).tables.env.view()
+    return {name: list(view.items(name)) for name in keys.TABLES}
+
+
+def audited(job: Path) -> list[AuditEntry]:
+    """Return the audit of a job."""
+    with Reader(job / "frontier") as reader:
+        return reader.audit()
+
+
+def adjusted(job: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return the adjustments of a job that are in force."""
+    with Reader(job / "frontier") as reader:
+        return [(one.match, one.set) for one in reader.adjustments]
+
+
+def nested(depth: int) -> list[Any]:
+    """Return a list in a list in a list."""
+    lists: list[Any] = []
+    for _ in range(depth):
+        lists = [lists]
+    return lists
 
 
 def kept_by(path: Path) -> set[int]:

@@ -152,6 +152,11 @@ def format_time(epoch: float, pattern: str = "%Y-%m-%dT%H:%M:%SZ") -> str:
         return "after the year 9999" if epoch > 0 else "before the year 1"
 
 
+def time_or_dash(epoch: float | None) -> str:
+    """Return a time as `format_time` does; "-" if it is not known."""
+    return "-" if epoch is None else format_time(epoch)
+
+
 def format_clock(seconds: float) -> str:
     """Return a duration as h:mm:ss.
 

@@ -24,7 +24,6 @@ from budgetfrontier.crawler.cache import KEPT, CrawlCache, Original, StoredRobot
 from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, StorageFull
 from budgetfrontier.storage.backup import CACHE, compact
 from budgetfrontier.storage.repair.repair_steps import repair
-from tests.crash.disks import disk_or_skip
 from tests.support import PATIENCE
 
 SITE = "https://example.org:8443"
@@ -271,13 +270,6 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     with closing(CrawlCache(path)) as made:
         assert made.robots(SITE) == StoredRobots(200, 86400.0, b"kept")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MiB."""
-    with disk_or_skip(tmp_path, size=2 << 20) as disk:
-        yield disk.folder
 
 
 def test_a_full_disk_is_said_so_and_the_last_commit_is_kept(small_disk: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +14,7 @@ from tests.crawler.site import Site, linking, run
 PAGES = {"a.test/": linking("/1"), "a.test/1": "x"}
 
 
-@pytest.fixture(autouse=True)
-def usual_umask() -> Iterator[None]:
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
+pytestmark = pytest.mark.usefixtures("usual_umask")
 
 
 def modes(folder: Path) -> tuple[set[str], set[str]]:

@@ -12,8 +12,8 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import finish_many
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.storage import lmdb_env
-from tests.engine.test_same_turns import SETTINGS, Told, tables
-from tests.support import START, kernel, memory, on_disk, one, pages, record, state
+from tests.engine.test_same_turns import SETTINGS, Told
+from tests.support import START, kernel, memory, on_disk, one, pages, record, state, stored
 
 pytestmark = pytest.mark.usefixtures("same_ids")
 
@@ -271,7 +271,7 @@ def test_a_batch_of_one_ends_as_one_finish_does(settings: dict[str, Any]) -> Non
                 assert batch.finish_many(second) == second, "it has ended"
             assert one_by_one.summary() == batch.summary()
             clock.advance(4)
-        assert tables(one_by_one) == tables(batch)
+        assert stored(one_by_one) == stored(batch)
     assert told[0].calls == told[1].calls
 
 

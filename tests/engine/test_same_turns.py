@@ -17,9 +17,8 @@ from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseEx
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import turns
 from budgetfrontier.engine.admission import admit
-from budgetfrontier.storage import keys
 from tests.examples import few
-from tests.support import START, kernel, memory
+from tests.support import START, kernel, memory, stored
 
 pytestmark = pytest.mark.usefixtures("same_ids")
 
@@ -103,13 +102,6 @@ class Told:
 
     def on_dead_letter(self, frontier: Frontier, letter: Any) -> None:
         self.calls.append(("dead", letter.uri.url))
-
-
-def tables(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
-    """All that a frontier has stored, but for the time of its commit."""
-    frontier.commit()
-    view = kernel(frontier).tables.env.view()
-    return {name: list(view.items(name)) for name in keys.TABLES}
 
 
 def finish_each(frontier: Frontier, finished: Iterable[Lease | Finish]) -> list[Lease]:
@@ -295,9 +287,9 @@ class Twins:
                 for clock in self.clocks:
                     clock.advance(seconds)
             if self.random.random() < 0.2:
-                self.each(tables)
+                self.each(stored)
         self.each(lambda frontier: frontier.summary())
-        self.each(tables)
+        self.each(stored)
         assert self.hooks[0].calls == self.hooks[1].calls
         for frontier in self.frontiers:
             frontier.check()

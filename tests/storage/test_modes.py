@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from budgetfrontier.storage.modes import file_mode, folder_for, make_folder, opener
 
-
-@pytest.fixture(autouse=True)
-def usual_umask() -> Iterator[None]:
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
+pytestmark = pytest.mark.usefixtures("usual_umask")
 
 
 def mode(path: Path) -> int:

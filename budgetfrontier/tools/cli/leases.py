@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.core.units import format_time
+from budgetfrontier.core.units import time_or_dash
 from budgetfrontier.core.vocabulary import LEASE_FIELDS
 from budgetfrontier.tools.cli import common, name_arguments
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job
@@ -50,7 +50,7 @@ def leases(args: argparse.Namespace, operator: CrawlOperator) -> None:
     rows = name_arguments.noting_none(rows, "no lease matches" if leases else "no URI is leased", operator)
     rows = common.page(rows, args, key=lambda row: _sort_key(row[args.sort]))
     if args.format == "text":
-        rows = (lease_rows.for_people(row, now, _when(row["began"])) for row in rows)
+        rows = (lease_rows.for_people(row, now, time_or_dash(row["began"])) for row in rows)
     common.write_rows(args, map(itemgetter(*LEASE_FIELDS), rows), LEASE_FIELDS, drop=lease_rows.DROP)
     if found.left_out:
         note(found.left_out)
@@ -59,7 +59,3 @@ def leases(args: argparse.Namespace, operator: CrawlOperator) -> None:
 def _sort_key(value: Any) -> tuple[bool, Any]:
     """Return a key that sorts unknown values before all others."""
     return value is not None, value if value is not None else 0
-
-
-def _when(epoch: float | None) -> str:
-    return "-" if epoch is None else format_time(epoch)

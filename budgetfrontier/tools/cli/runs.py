@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from budgetfrontier.core.units import format_time
+from budgetfrontier.core.units import time_or_dash
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.tools.cli.on_crawl import on_crawl
@@ -47,7 +47,9 @@ def runs(args: argparse.Namespace, operator: CrawlOperator) -> None:
     end = max(len(found) - args.offset, 0)
     begin = 0 if args.limit is None else max(end - args.limit, 0)
     text, now = args.format == "text", time.time()
-    common.write_rows(args, (_row(run, now, _when if text else None) for run in found[begin:end]), COLUMNS, drop=DROP)
+    common.write_rows(
+        args, (_row(run, now, time_or_dash if text else None) for run in found[begin:end]), COLUMNS, drop=DROP
+    )
     if operator.unanswered():
         note("these runs are those of the partitions that answer: with the others, there may be fewer and longer ones")
     if text:
@@ -64,7 +66,3 @@ def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tu
         return (run.number, run.began, run.ended, lasted, run.end, *rest)
     shown = format_duration(round(lasted)) if lasted >= 1.0 else "0s"
     return (run.number, when(run.began), when(run.ended), shown, run.end or "running", *rest)
-
-
-def _when(epoch: float | None) -> str:
-    return "-" if epoch is None else format_time(epoch)

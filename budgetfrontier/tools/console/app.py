@@ -34,7 +34,7 @@ from budgetfrontier.tools.console.access import (
     is_inside,
 )
 from budgetfrontier.tools.console.api import PREFIX
-from budgetfrontier.tools.console.api.api_routes import LARGEST_BODY, NO_RESOURCE, Api, is_of_api, problem
+from budgetfrontier.tools.console.api.api_routes import LARGEST_BODY, NO_RESOURCE, Api, is_of_api, problem, who_of
 from budgetfrontier.tools.console.downloads import Downloads
 from budgetfrontier.tools.console.event_streams import EventStreams
 from budgetfrontier.tools.console.jobs import ConsoleJob
@@ -271,7 +271,7 @@ class Console:
             "session": session if session and session.csrf else None,
             "can_sign_in": self.access.has_token,
             "can_steer": can_steer,
-            "asking": self._who(request),
+            "asking": who_of(request),
             "simulation": simulation,
             "simulation_waits": rendering.as_sentence(self.tasks.waits(simulation) if simulation else ""),
             "is_admin": session is not None and session.role is Role.ADMIN,
@@ -361,21 +361,21 @@ class Console:
         """Begin a dry run, or apply what one has shown, and lead to the page that follows it."""
         form = request[FORM]
         applies = forms.applies(form)
-        shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
+        shown = await self._shown(job, form, who_of(request)) if applies and "dry_run" in form else None
         if shown is not None:
             asked = forms.with_reason(shown.asked, form)
         else:
             asked = forms.again(form) if applies else forms.read(form, partitions=not job.is_folder)
         check_role(request[SESSION], asked)
         if (running := self.tasks.running_simulation(job, asked)) is not None:
-            if running.who == self._who(request):
+            if running.who == who_of(request):
                 raise web.HTTPSeeOther(f"{job.base}/steer/{running.id}")
             raise NotNow(ONE_AT_A_TIME)
         if self.tasks.waiting(job) >= WAITING_TASKS:
             raise ServiceUnavailable
         back = form.get("back", "")
         back = back if is_inside(back) else job.base or "/"
-        task = Task(job, asked, self._who(request), dry_run=not applies, back=back, shown=shown)
+        task = Task(job, asked, who_of(request), dry_run=not applies, back=back, shown=shown)
         self.tasks.begin(task)
         if shown is not None:
             shown.applied = task.id
@@ -397,7 +397,7 @@ class Console:
         return shown
 
     async def _task(self, job: ConsoleJob, request: web.Request) -> web.StreamResponse:
-        task = self.tasks.own(request.match_info["task"], self._who(request))
+        task = self.tasks.own(request.match_info["task"], who_of(request))
         await self._in_thread(task.look_again)
         if _wanted(request) == _JSON:
             return web.json_response(steering.as_json(task, self.tasks.waits(task)))
@@ -417,15 +417,10 @@ class Console:
         forms.check_names(form, ())
         task = self.tasks.find(request.match_info["task"])
         check_role(request[SESSION], task.asked)
-        self.tasks.cancel(task, self._who(request))
+        self.tasks.cancel(task, who_of(request))
         await task.ended.wait()
-        own = task.who == self._who(request)
+        own = task.who == who_of(request)
         raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}" if own else f"{job.base}/simulate")
-
-    @staticmethod
-    def _who(request: web.Request) -> str:
-        session = request.get(SESSION)
-        return (session.who if session else "") or whoami()
 
     # -- sessions
 

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier import Admission, CrawlUri, Directive, Frontier, Outcome, Tally
+from budgetfrontier import Admission, CrawlUri, Directive, Outcome, Tally
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.admission.candidates import Candidates
-from budgetfrontier.storage import keys
 from tests.examples import few
-from tests.support import START, crawl, kernel, memory, one, pages, paths
+from tests.support import START, crawl, memory, one, pages, paths, stored
 
 
 def test_a_cost_is_fixed_when_the_uri_is_scheduled() -> None:
@@ -142,12 +141,6 @@ TAILS = ("/", "/p/{n}", "/p/{n}?b=2&a=1", "/x#y", "", "/./p", "/p {n}", "/\u00e9
 def without_shortcut() -> AbstractContextManager[object]:
     """Admission by the machinery of batches alone."""
     return mock.patch.object(Candidates, "read_plain", lambda self, *_: None)
-
-
-def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
-    frontier.commit()
-    view = kernel(frontier).tables.env.view()
-    return {name: list(view.items(name)) for name in keys.TABLES}
 
 
 @pytest.mark.parametrize("order", ["fifo", "lifo"])

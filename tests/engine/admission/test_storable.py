@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome
-from tests.support import memory, one, whole
+from tests.support import memory, nested, one, whole
 
 URL = "https://c.test/"
 
@@ -71,14 +71,6 @@ def test_a_field_that_cannot_be_stored_is_invalid(f: Frontier, fields: dict[str,
     f.finish(one(f), Outcome.SUCCESS, discovered=[bad, "https://e.test/"])
     assert (f.queue("c.test"), f.summary().seen) == (None, 8)
     whole(f)
-
-
-def nested(depth: int) -> list[Any]:
-    """A list in a list in a list."""
-    lists: list[Any] = []
-    for _ in range(depth):
-        lists = [lists]
-    return lists
 
 
 def test_meta_without_end_is_invalid(f: Frontier) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import lmdb
 import msgspec
@@ -15,15 +14,7 @@ from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.storage.encoding import encode
-from tests.support import crawl, on_disk, pages, post, whole
-
-
-def nested(depth: int) -> list[Any]:
-    """A list in a list in a list."""
-    lists: list[Any] = []
-    for _ in range(depth):
-        lists = [lists]
-    return lists
+from tests.support import crawl, nested, on_disk, pages, post, whole
 
 
 def raw(folder: Path, *items: tuple[bytes, bytes]) -> None:

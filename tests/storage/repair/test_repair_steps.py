@@ -6,7 +6,6 @@ import errno
 import os
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from budgetfrontier.storage import backup, keys, verify
 from budgetfrontier.storage.lmdb_env import UNFINISHED, opened_lmdb
 from budgetfrontier.storage.repair import repair_steps as repairing
 from budgetfrontier.storage.repair.repair_steps import repair
-from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
 from tests.sizes import sized
 from tests.storage.full_frontier import NOW, drain, look, plain
@@ -240,13 +238,6 @@ def test_killed_at_any_line_it_was_repaired_or_was_not(path: Path) -> None:
             assert done.changes == 0 and len(list(job.glob("frontier-repair-*/set-aside.jsonl"))) == 1
         restore()
     assert outcomes == {True, False}
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MiB."""
-    with disk_or_skip(tmp_path, size=2 << 20) as disk:
-        yield disk.folder
 
 
 @pytest.mark.parametrize("room", [8, 20, 30])

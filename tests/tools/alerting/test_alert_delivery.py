@@ -9,7 +9,6 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,13 +42,6 @@ def failure(one: AlertSink, environment: dict[str, str] | None = None) -> NotDel
     with pytest.raises(NotDelivered) as raised:
         alert_delivery.deliver(one, ALERT, environment or {})
     return raised.value
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    hook = Hook()
-    with served(hook):
-        yield hook
 
 
 # -- webhooks

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +36,6 @@ __all__ = ["cli"]
 
 
 FILE = "alerts.json"
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    hook = Hook()
-    with served(hook):
-        yield hook
 
 
 def settings(hook: Hook, **more: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.reports.operators import Applied, OperatorCommand
 from budgetfrontier.tools.job_operator import JobOperator
+from tests.support import adjusted
 from tests.tools.cli.conftest import Cli
 
 GOOD = """\
@@ -43,11 +44,6 @@ def listed(tmp_path: Path) -> Path:
     path = tmp_path / "more.adjust.yaml"
     path.write_text(GOOD)
     return path
-
-
-def adjusted(job: Path) -> list[tuple[str, dict[str, Any]]]:
-    with Reader(job / "frontier") as reader:
-        return [(one.match, one.set) for one in reader.adjustments]
 
 
 def test_all_are_applied_in_order(job: Path, listed: Path, cli: Cli) -> None:

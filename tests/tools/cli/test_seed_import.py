@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader, Settings
 from budgetfrontier.settings import seed_settings
-from tests.support import make_settings
+from tests.support import adjusted, make_settings
 from tests.tools.cli.conftest import Cli
 
 LINES = (
@@ -28,11 +28,6 @@ def listed(tmp_path: Path) -> Path:
     path = tmp_path / "more.seeds"
     path.write_text(LINES)
     return path
-
-
-def adjusted(job: Path) -> list[tuple[str, dict[str, Any]]]:
-    with Reader(job / "frontier") as reader:
-        return [(one.match, one.set) for one in reader.adjustments]
 
 
 @pytest.fixture

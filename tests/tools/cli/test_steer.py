@@ -23,7 +23,7 @@ from budgetfrontier.storage.reader import Reader
 from budgetfrontier.testing import crash
 from budgetfrontier.tools.cli import adjustments, common, revive, steer, trap_holding
 from tests.steering_commands import STEERING, has_option, parsers
-from tests.support import in_progress, make_settings, on_disk, pages, post, until
+from tests.support import audited, in_progress, make_settings, on_disk, pages, post, until
 from tests.tools.cli.conftest import Cli
 
 
@@ -42,11 +42,6 @@ def crawl_state(job: Path) -> CrawlState:
 def newest(job: Path) -> Any:
     with Reader(job / "frontier") as reader:
         return reader.audit(1)[0]
-
-
-def audit(job: Path) -> list[Any]:
-    with Reader(job / "frontier") as reader:
-        return reader.audit()
 
 
 # -- commands on the queues that are selected
@@ -76,12 +71,12 @@ def test_queues_are_selected_by_pattern_state_and_key(job: Path, cli: Cli) -> No
 
 
 def test_a_selection_that_selects_nothing_says_so_and_none_at_all_is_refused(job: Path, cli: Cli) -> None:
-    before = len(audit(job))
+    before = len(audited(job))
     for arguments in ([], ["capped.test", "--state", "READY"], ["--match", "*", "--queues", "a"]):
         answer = cli("retire", job, *arguments)
         assert answer.code == 2 and "--match" in answer.err
     assert "not a match" in cli("retire", job, "--match", "group:").err
-    assert len(audit(job)) <= before + 1
+    assert len(audited(job)) <= before + 1
     none = cli("retire", job, "--match", "*", "--state", "in_process")
     assert "no queue in the state IN_PROCESS is selected by *; " in none.err
     none = cli("snooze", job, "--queues", "nowhere.test", "--for", "1h")
@@ -555,10 +550,10 @@ def test_delete_refuses(job: Path, cli: Cli, options: list[str], code: int, mess
     ],
 )
 def test_a_dry_run_of_a_deletion_changes_nothing(job: Path, cli: Cli, options: list[str]) -> None:
-    before = len(audit(job))
+    before = len(audited(job))
     answer = cli("delete", job, *options, "--dry-run")
     assert (answer.code, answer.err) == (0, "dry run: nothing was changed\n")
-    assert len(audit(job)) == before
+    assert len(audited(job)) == before
     foreseen, cost, totals = answer.out.splitlines()
     assert totals == "queues that are neither RETIRED nor INELIGIBLE hold 2 in all; scheduled for later: 1"
     assert cost.startswith("those pending would cost ")
@@ -652,7 +647,7 @@ def test_nothing_is_put_back_into_a_crawl_that_was_terminated(job: Path, cli: Cl
         answer = cli(*command)
         assert (answer.code, answer.out) == (1, "")
         assert "terminated" in answer.err and "crawl CONFIG --job DIR" in answer.err
-    assert [entry.command for entry in audit(job)][-1] == "terminate"
+    assert [entry.command for entry in audited(job)][-1] == "terminate"
 
 
 def test_resume_of_a_crawl_that_nobody_runs_says_how_to_start_it(job: Path, cli: Cli) -> None:
@@ -1176,6 +1171,6 @@ def test_a_crawl_paused_at_its_finish_is_said_to_end_only_if_nothing_waits(tmp_p
     told = "the crawl is paused at its finish, and `crawl` ends then"
     retired = cli("retire", tmp_path, "--match", "*")
     assert told in retired.err
-    number = audit(tmp_path)[-1].id
+    number = audited(tmp_path)[-1].id
     undone = cli("undo", tmp_path, number).err
     assert told not in undone and "its next start, or `budgetfrontier resume`, goes on with what waits" in undone

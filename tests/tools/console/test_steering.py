@@ -26,6 +26,7 @@ from budgetfrontier.tools.console.jobs import ConsoleJob
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task
 from budgetfrontier.tools.job_operator import JobOperator
+from tests.support import audited
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
 
@@ -75,24 +76,19 @@ def fields(text: str) -> dict[str, str]:
     return {name: html.unescape(value) for name, value in found}
 
 
-def entries(job: Path) -> list[Any]:
-    with Reader(job / "frontier") as reader:
-        return reader.audit()
-
-
 def test_a_command_is_tried_then_applied_and_confirmed_from_the_audit(steered: Path) -> None:
     async def act(client: Client, console: Console) -> tuple[str, str]:
         operator = Operator(client)
         await operator.sign_in()
         form = {"op": "retire", "queue": '"snoozed.test"', "reason": "a trap", "back": "/queue/snoozed.test"}
         shown = await operator.send(form)
-        assert len(entries(steered)) == 1, "the dry run has changed nothing"
+        assert len(audited(steered)) == 1, "the dry run has changed nothing"
         return shown, await operator.apply(shown)
 
     shown, applied = visit(steered, act, token=TOKEN)
     assert "nothing was changed" in shown and "SNOOZED" in shown and 'href="/queue/snoozed.test"' in shown
     assert "<b><bdi>RETIRED</bdi></b>" in shown and "<b><bdi>yes</bdi></b>" in shown, "what it would be afterwards"
-    entry = entries(steered)[-1]
+    entry = audited(steered)[-1]
     assert (entry.command, entry.who, entry.reason, entry.args["queue"]) == (
         "retire",
         "alice",
@@ -126,7 +122,7 @@ def test_what_a_dry_run_has_shown_is_applied_once(steered: Path) -> None:
         return [*pages, await operator.apply(shown)], await operator.get(f"/steer/{fields(shown)['dry_run']}")
 
     applied, again = visit(steered, act, token=TOKEN)
-    assert [entry.command for entry in entries(steered)] == ["retire", "snooze"]
+    assert [entry.command for entry in audited(steered)] == ["retire", "snooze"]
     assert all("Applied." in page and "Entry" in page for page in applied)
     assert "This was applied" in again and "Apply:" not in again
 
@@ -147,7 +143,7 @@ def test_a_dry_run_that_was_overtaken_is_shown_again_with_what_has_changed(steer
     unchanged, overtaken, applied = visit(steered, act, token=TOKEN)
     assert "Since this dry run" not in unchanged, "the other command was about another queue"
     assert "Applied." not in overtaken and "wanted after all" in overtaken and "and was RETIRED" in overtaken
-    assert "Applied." in applied and entries(steered)[-1].command == "snooze"
+    assert "Applied." in applied and audited(steered)[-1].command == "snooze"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +201,7 @@ def test_a_dry_run_that_has_not_ended_is_neither_offered_nor_applied(
 
     before, _, after = visit(job, act, token=TOKEN).partition("ENDED")
     assert "is in progress" in before and "Apply" not in before and "Apply: retire" in after
-    assert len(entries(job)) == 1
+    assert len(audited(job)) == 1
 
 
 def refused(job: Path, form: dict[str, str]) -> str:
@@ -230,7 +226,7 @@ def refused(job: Path, form: dict[str, str]) -> str:
 )
 def test_a_field_that_a_form_does_not_have_is_refused(job: Path, form: dict[str, str], name: str) -> None:
     assert f"{name}&#39; is no field of this form" in refused(job, form)
-    assert len(entries(job)) == 1
+    assert len(audited(job)) == 1
 
 
 @pytest.mark.parametrize("number", ["", "nonsense", "another's"])
@@ -244,7 +240,7 @@ def test_a_dry_run_that_is_not_there_is_not_applied(job: Path, number: str) -> N
         await operator.send({"step": "apply", "dry_run": chosen}, status=404)
 
     visit(job, act, token=TOKEN)
-    assert len(entries(job)) == 1
+    assert len(audited(job)) == 1
 
 
 def test_several_queues_get_a_budget_as_one_adjustment(job: Path) -> None:
@@ -265,7 +261,7 @@ def test_several_queues_get_a_budget_as_one_adjustment(job: Path) -> None:
         in shown
     )
     assert "Applied." in applied
-    (entry,) = entries(job)[1:]
+    (entry,) = audited(job)[1:]
     assert entry.args["match"] == "queues:capped.test,named.test" and entry.args["set"] == {"queue_total_budget": 5}
     with Reader(job / "frontier") as reader:
         queue = reader.queue("capped.test")
@@ -279,10 +275,10 @@ def test_what_a_dry_run_has_promised_stands_in_the_audit(steered: Path) -> None:
         form = {"op": "adjust", "match": "queue:capped.test", "total": "50", "reason": "worth it"}
         shown = await operator.send(form)
         await operator.apply(shown)
-        return shown, await operator.get(f"/audit?id={entries(steered)[-1].id}")
+        return shown, await operator.get(f"/audit?id={audited(steered)[-1].id}")
 
     shown, told = visit(steered, act, token=TOKEN)
-    entry = entries(steered)[-1]
+    entry = audited(steered)[-1]
     promised = entry.effect["promised"]
     assert (promised["matched"], promised["revived_count"]) == (1, 1) and entry.effect["reconsidered_count"] >= 1
     spend = re.search(r"<dt>what the revived would spend</dt><dd>.*?</dd>", shown)
@@ -321,7 +317,7 @@ def test_a_command_is_undone_from_the_audit(steered: Path) -> None:
         pages = [await operator.get("/audit")]
         (number,) = undo_buttons(pages[0])
         pages.append(await operator.send({"row": f'["undo", {number}]', "back": "/audit"}))
-        assert len(entries(steered)) == 1, "the dry run has changed nothing"
+        assert len(audited(steered)) == 1, "the dry run has changed nothing"
         assert "Give a reason" in await operator.send(fields(pages[-1]), status=400)
         pages.append(await operator.apply(pages[-1], reason="a mistake"))
         pages.append(await operator.get("/audit"))
@@ -330,7 +326,7 @@ def test_a_command_is_undone_from_the_audit(steered: Path) -> None:
 
     listed, shown, applied, after, again = visit(steered, act, token=TOKEN)
     assert undo_buttons(listed) == [1] and "retire by alice: not what we want" in shown and "named.test" in shown
-    entry = entries(steered)[-1]
+    entry = audited(steered)[-1]
     assert (entry.command, entry.args["id"], entry.who, entry.reason) == ("undo", 1, "alice", "a mistake")
     assert "Applied." in applied and f'id={entry.id}"' in applied
     assert undo_buttons(after) == [entry.id], "the undo can be undone, and nothing twice"
@@ -346,7 +342,7 @@ def test_a_list_of_adjustments_is_undone_from_the_audit(job: Path) -> None:
         for place, key in enumerate(("fast.test", "slow.test"), 1):
             args = {"match": f"queue:{key}", "set": {"queue_total_budget": 9}}
             f.internals.apply(Command("adjust", args | {"list": {"name": "x", "place": place, "of": 2}}, "bob", ""))
-    first, last = (one.id for one in entries(job)[-2:])
+    first, last = (one.id for one in audited(job)[-2:])
 
     async def act(client: Client, console: Console) -> list[str]:
         operator = Operator(client)
@@ -361,7 +357,7 @@ def test_a_list_of_adjustments_is_undone_from_the_audit(job: Path) -> None:
     listed, one, shown, applied, after, again = visit(job, act, token=TOKEN)
     assert [page.count("Undo the list") for page in (listed, one, after)] == [2, 2, 0], "its text and its label"
     assert "It undoes" in shown and f"{last}, adjust, and its list: 2 adjustments" in shown and "Applied." in applied
-    assert entries(job)[-1].effect["entries"] == [last, first]
+    assert audited(job)[-1].effect["entries"] == [last, first]
     assert "is undone already, with its list" in again
     with Reader(job / "frontier") as reader:
         assert reader.adjustments == []
@@ -380,7 +376,7 @@ def test_what_has_changed_since_is_undone_only_with_force(steered: Path) -> None
     refused, sure, applied = visit(steered, act, token=TOKEN)
     assert 'role="alert"' in refused and "has changed since" in refused and "Dry run with force" in refused
     assert "nothing was changed" in sure and "Applied." in applied
-    assert entries(steered)[-1].args == {"id": 1, "force": True}
+    assert audited(steered)[-1].args == {"id": 1, "force": True}
 
 
 def test_an_undo_is_offered_where_it_would_be_taken_and_else_the_page_says_why_not(job: Path) -> None:
@@ -470,7 +466,7 @@ def test_a_deletion_for_good_keeps_nothing(job: Path) -> None:
         return await operator.apply(await operator.send(form))
 
     assert "Applied." in visit(job, act, token=TOKEN)
-    assert "kept" not in entries(job)[-1].effect and not (job / "frontier" / "removed").exists()
+    assert "kept" not in audited(job)[-1].effect and not (job / "frontier" / "removed").exists()
 
 
 def test_what_a_deletion_has_kept_is_discarded_from_the_audit(job: Path) -> None:
@@ -489,7 +485,7 @@ def test_what_a_deletion_has_kept_is_discarded_from_the_audit(job: Path) -> None
     listed, applied, left = visit(job, act, token=TOKEN)
     assert "kept for undo in all" in listed and "retire 1" not in listed and undo_buttons(listed) == [2]
     assert "Applied." in applied and "No command matches" in left
-    assert (entries(job)[-1].command, entries(job)[-1].reason) == ("discard", "the disk is full")
+    assert (audited(job)[-1].command, audited(job)[-1].reason) == ("discard", "the disk is full")
     assert "No command matches" in get(job, "/audit?kept=1&older_than=1h")[1]
 
 
@@ -557,7 +553,7 @@ def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
 )
 def test_a_form_that_cannot_be_meant_is_answered_with_what_is_wrong(job: Path, form: dict[str, str], said: str) -> None:
     assert said in html.unescape(refused(job, form))
-    assert len(entries(job)) == 1
+    assert len(audited(job)) == 1
 
 
 @pytest.mark.parametrize(
@@ -578,7 +574,7 @@ def test_a_command_that_is_refused_says_why_and_changes_nothing(job: Path, form:
 
     text = visit(job, act, token=TOKEN)
     assert 'role="alert"' in text and said in html.unescape(text) and "Applied" not in text
-    assert [entry for entry in entries(job) if not entry.error] == entries(job)[:1]
+    assert [entry for entry in audited(job) if not entry.error] == audited(job)[:1]
 
 
 def test_steering_needs_the_session_its_forms_and_this_site(job: Path) -> None:
@@ -601,7 +597,7 @@ def test_steering_needs_the_session_its_forms_and_this_site(job: Path) -> None:
                 assert answer.status == 400, headers
 
     visit(job, act, token=TOKEN)
-    assert len(entries(job)) == 1
+    assert len(audited(job)) == 1
 
 
 def applied_by_script(job: Path, op: str, args: dict[str, Any], reason: str) -> str:
@@ -641,7 +637,7 @@ def test_a_script_is_answered_in_json(job: Path) -> None:
 
 def test_a_script_steers_with_the_token(job: Path) -> None:
     assert "Applied." in applied_by_script(job, "pause", {"reason": "night"}, "night")
-    assert entries(job)[-1].command == "pause"
+    assert audited(job)[-1].command == "pause"
 
 
 @pytest.mark.parametrize(
@@ -660,7 +656,7 @@ def test_no_code_comes_into_a_crawl_through_the_console(job: Path, spec: object,
 
     status, text = visit(job, act, token=TOKEN)
     assert status == 400 and "is code that the crawl runs" in text
-    assert not any(entry.command == "adjust" for entry in entries(job))
+    assert not any(entry.command == "adjust" for entry in audited(job))
 
 
 @pytest.mark.parametrize("args", [{}, {"queue": None, "pattern": None}, {"pattern": ""}, {"glob": "a.test"}])
@@ -701,7 +697,7 @@ def test_all_queues_that_match_are_retired_and_brought_back(steered: Path) -> No
     assert 'value="queue:*test*"' in listed and 'name="states" value="SNOOZED"' in listed
     assert "<bdi>queues selected</bdi></dt><dd><bdi>1</bdi>" in shown and "<bdi>snoozed.test</bdi>" in shown
     assert "Applied." in applied and "ASLEEP" in refused and "is no state" in refused
-    entry = entries(steered)[-1]
+    entry = audited(steered)[-1]
     assert (entry.command, entry.args["match"], entry.reason) == ("retire", "queue:*test*", "all of them")
     with Reader(steered / "frontier") as reader:
         queue = reader.queue("snoozed.test")
@@ -772,7 +768,7 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
     assert row in result and re.search(r"max fetches\W+bdi\W+dt\W+dd\W+bdi\W100<", result)
     assert "Apply: adjust" in shown and "queue_total_budget=50 precedence=2" in shown
     assert "Host:none.test matches the next URI of no queue" in other
-    assert [entry.command for entry in entries(job)] == ["retire"]
+    assert [entry.command for entry in audited(job)] == ["retire"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from budgetfrontier.tools.console.query import NotThere
 from budgetfrontier.tools.console.steer_process import SteerLine, SteerOrder
 from budgetfrontier.tools.console.steering import Task, Tasks
 from tests.engine_process import running_engine
-from tests.support import PATIENCE
+from tests.support import PATIENCE, audited
 from tests.tools.console.conftest import Client, jobs_at
 
 pytestmark = pytest.mark.usefixtures("forked_programs")
@@ -73,20 +73,15 @@ def called(job: Path, act: Callable[[Caller], Any], role: Role = Role.STEER) -> 
     return asyncio.run(within())
 
 
-def entries(job: Path) -> list[Any]:
-    with Reader(job / "frontier") as reader:
-        return reader.audit()
-
-
 def test_a_dry_run_changes_nothing_and_the_command_is_in_the_audit(steered: Path) -> None:
     async def act(caller: Caller) -> tuple[CommandResult, int, CommandResult]:
         body = {"queue": "snoozed.test", "reason": "a trap"}
         shown = await caller.give("retire", body | {"dry_run": True})
-        return shown, len(entries(steered)), await caller.give("retire", body)
+        return shown, len(audited(steered)), await caller.give("retire", body)
 
     shown, before, given = called(steered, act)
     assert before == 1 and shown.dry_run and shown.effect["after"]["state"] == "RETIRED" and shown.id is None
-    entry = entries(steered)[-1]
+    entry = audited(steered)[-1]
     assert (entry.command, entry.who, entry.reason) == ("retire", "alice", "a trap")
     assert given.id == entry.id and given.effect == entry.effect and not given.dry_run
 
@@ -116,7 +111,7 @@ def test_each_command_is_carried_out(job: Path) -> None:
 
     results = called(job, act, Role.ADMIN)
     assert {one.name for one in COMMANDS} == BODIES.keys() | {"withdraw", "discard", "set-queue", "simulate"}
-    found = {entry.reason: entry for entry in entries(job)[1:]}
+    found = {entry.reason: entry for entry in audited(job)[1:]}
     assert {name: entry.error for name, entry in found.items()} == dict.fromkeys(BODIES)
     assert {entry.who for entry in found.values()} == {"alice"}
     assert results["import"].effect is not None and results["import"].effect["added"] == 1
@@ -194,7 +189,7 @@ def test_what_is_kept_for_undo_is_listed_and_discarded(steered: Path) -> None:
     ]
     assert older == [] and one == listed[:1] and left == listed[1:]
     assert shown.effect == {"discarded": 1, "bytes": listed[0]["bytes"]}
-    discard = entries(steered)[3]
+    discard = audited(steered)[3]
     assert given.effect == shown.effect | {"entries": [discard.id]} and given.id is None
     assert (discard.command, discard.who, discard.args) == ("discard", "alice", {"id": 3})
     assert "has discarded what was kept of it" in refused.detail
@@ -214,7 +209,7 @@ def test_all_that_is_kept_for_undo_is_discarded_each_by_its_entry(steered: Path)
     assert none.effect == again.effect == {"discarded": 0, "bytes": 0, "entries": []}
     assert "77" in refused.detail and shown.effect["discarded"] == 2 and shown.effect["bytes"] > 0
     assert given.effect == shown.effect | {"entries": [4, 5]}
-    assert [(one.command, one.args) for one in entries(steered)[3:]] == [("discard", {"id": 2}), ("discard", {"id": 3})]
+    assert [(one.command, one.args) for one in audited(steered)[3:]] == [("discard", {"id": 2}), ("discard", {"id": 3})]
 
 
 @pytest.mark.parametrize(
@@ -363,7 +358,7 @@ def test_a_simulation_changes_nothing_and_its_result_is_asked_for(job: Path) -> 
     assert any("may be needed" in one for one in found.effect["notes"])
     assert found.args["draws"] == len(found.effect["today"]["draws"]) == len(found.effect["proposed"]["draws"]) == 2
     assert any("the 2 draws end after" in one for one in found.effect["doubts"])
-    assert [entry.command for entry in entries(job)] == ["retire"]
+    assert [entry.command for entry in audited(job)] == ["retire"]
 
 
 def test_a_job_has_one_simulation_at_a_time_and_it_ends_with_the_console(
@@ -468,7 +463,7 @@ def test_what_a_terminated_crawl_would_do_nothing_for_is_refused(job: Path) -> N
 
     for words in called(job, act, Role.ADMIN):
         assert "was terminated" in words and "crawl CONFIG --job DIR" in words
-    assert entries(job)[-1].command == "terminate"
+    assert audited(job)[-1].command == "terminate"
 
 
 @pytest.mark.parametrize(
@@ -531,7 +526,7 @@ def test_what_cannot_be_done_is_refused_with_words(
 
     problem = called(job, act)
     assert problem.status == status and words in problem.detail
-    assert [entry.command for entry in entries(job) if entry.error is None] == ["retire"]
+    assert [entry.command for entry in audited(job) if entry.error is None] == ["retire"]
 
 
 @pytest.mark.parametrize(
@@ -572,7 +567,7 @@ def test_commands_need_the_token_itself(job: Path) -> None:
             found.append(answer.status)
         return found
 
-    assert called(job, act) == [401, 401, 200, 401] and len(entries(job)) == 1
+    assert called(job, act) == [401, 401, 200, 401] and len(audited(job)) == 1
 
 
 def test_a_console_without_tokens_takes_no_command(job: Path) -> None:
@@ -611,7 +606,7 @@ def test_a_command_that_the_crawl_ends_after_the_wait_for_it_has_its_end_under_i
     with running_engine(job):
         begun, waiting, *_, found = called(job, act)
     assert begun["ended"] is waiting["ended"] is False and waiting["error"] == "retire by me is in progress"
-    assert (found["ended"], found["error"], found["id"]) == (True, None, entries(job)[-1].id)
+    assert (found["ended"], found["error"], found["id"]) == (True, None, audited(job)[-1].id)
 
 
 def test_a_command_that_takes_long_is_found_under_its_address(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -632,4 +627,4 @@ def test_a_command_that_takes_long_is_found_under_its_address(job: Path, monkeyp
             return (begun, found), answer.status
 
     (begun, found), missing = called(job, act)
-    assert begun[:2] == (202, False) and found["id"] == entries(job)[-1].id and missing == 404
+    assert begun[:2] == (202, False) and found["id"] == audited(job)[-1].id and missing == 404
