@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from budgetfrontier.tools.cli.server_options import (
     check_metrics,
     metrics_server,
     metrics_words,
+    rare_collections,
 )
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from budgetfrontier.crawler.progress import ProgressDisplay
     from budgetfrontier.reports.metrics_server import MetricsServer
     from budgetfrontier.settings import Settings
-
-_OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
 
 
 def register(commands: Commands) -> None:
@@ -105,7 +103,7 @@ def crawl(args: argparse.Namespace) -> int:
 
     progress = ProgressDisplay()
     actions = ActionDirectory(folder, say=progress.say, warn=progress.warn)
-    with metrics_server(args) as metrics, _rare_collections(), _watched(settings, folder, progress) as watched:
+    with metrics_server(args) as metrics, rare_collections(), _watched(settings, folder, progress) as watched:
         return job.crawl(
             settings,
             folder,
@@ -131,7 +129,7 @@ def _crawl_shared(args: argparse.Namespace, settings: Settings, words: list[str]
 
     for option, value in {"--frontier": args.frontier, "--token-file": args.token_file, "--tls": args.tls}.items():
         words += [option, str(value)] if value else []
-    with naming_options({"address": "--frontier", "token": "--token-file", "tls": "--tls"}), _rare_collections():
+    with naming_options({"address": "--frontier", "token": "--token-file", "tls": "--tls"}), rare_collections():
         remote = shared_addresses.remote_crawl(
             args.frontier,
             crawl=settings.crawl,
@@ -148,19 +146,6 @@ def demo(args: argparse.Namespace) -> int:
     from budgetfrontier.crawler.demo import demo_crawl
 
     return demo_crawl.demo(args.job)
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Collect garbage rarely, and look at none of the modules: a crawl leaves few cycles, and has the process alone."""
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 @contextmanager

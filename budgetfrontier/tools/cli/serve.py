@@ -89,6 +89,7 @@ def _serve(args: argparse.Namespace) -> int:
     stop = Stop()
     with (
         process_limits.many_frontiers(),
+        server_options.rare_collections(),
         server_options.metrics_server(args) as metrics,
         stopped_by_signals(stop.ask),
     ):

@@ -77,7 +77,12 @@ def _work(args: argparse.Namespace) -> int:
     where = kafka.place_of(settings.crawl, settings.cluster.kafka)
     totals = ClusterSettings(max_uris=settings.cluster.max_uris, max_spend=settings.cluster.max_spend)
     stop = Stop()
-    with process_limits.many_frontiers(), stopped_by_signals(stop.ask), worker_process.own_folder(args.folder):
+    with (
+        process_limits.many_frontiers(),
+        server_options.rare_collections(),
+        stopped_by_signals(stop.ask),
+        worker_process.own_folder(args.folder),
+    ):
         whole = worker_process.work(
             where,
             replace(settings, cluster=totals),
