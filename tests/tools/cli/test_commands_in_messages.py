@@ -18,12 +18,16 @@ COMMAND = re.compile(r"budgetfrontier ([a-z][a-z-]+)([^`]*)")
 def texts() -> Iterator[tuple[str, str]]:
     """The texts in the code, those of docstrings too, each with its place; what is filled in is left out."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            place = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
+        text = path.read_text(encoding="utf-8")
+        if "budgetfrontier " not in text:
+            continue
+        module = path.relative_to(PACKAGE)
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.JoinedStr):
-                yield place, "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)  # type: ignore[misc]
+                parts = (part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+                yield f"{module}:{node.lineno}", "".join(parts)  # type: ignore[arg-type]
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield place, node.value
+                yield f"{module}:{node.lineno}", node.value
 
 
 def test_every_command_in_a_message_exists_with_its_options() -> None:

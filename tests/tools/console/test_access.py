@@ -15,6 +15,8 @@ from budgetfrontier.tools.console.console_server import serve
 from tests.support import PATIENCE, logged, token_file
 from tests.tools.console.conftest import TOKEN, Client, get, jobs_at, visit
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 
 def test_a_name_that_resolves_here_is_refused(job: Path) -> None:
     status, text = get(job, "/", headers={"Host": "evil.test"})

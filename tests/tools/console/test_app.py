@@ -26,6 +26,8 @@ from budgetfrontier.tools.console.query import Query
 from budgetfrontier.tools.console.rendering import coded, key_path, short
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 PAGES = ["/", "/queues", "/queues?state=RETIRED", "/queues?sort=queue", "/queue/snoozed.test", "/queue?key=named.test"]
 
 

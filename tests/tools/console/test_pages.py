@@ -25,6 +25,8 @@ from budgetfrontier.tools.console.pages import audit
 from budgetfrontier.tools.console.scan_schedule import Scanned
 from tests.tools.console.conftest import TOKEN, Client, get, visit
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 
 def test_retired_queues_are_a_work_list_in_their_order(job: Path) -> None:
     _, text = get(job, "/retired")

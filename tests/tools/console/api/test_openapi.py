@@ -28,6 +28,8 @@ from budgetfrontier.tools.job_operator import JobOperator
 from tests.examples import at_most
 from tests.tools.console.conftest import jobs_at
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 SCHEMA = schemathesis.openapi.from_dict(document(RESOURCES, has_token=True))
 OPERATIONS: list[Any] = [cast(Any, found).ok() for found in SCHEMA.get_all_operations()]
 load_all_checks()
