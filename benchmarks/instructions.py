@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks import ours, script
 from benchmarks.streams import Pages
-from budgetfrontier import Finish, Frontier, Lease
+from budgetfrontier import CrawlUri, Finish, Frontier, Lease
 from budgetfrontier.testing import ManualClock
 
 HERE = Path(__file__).parent
@@ -37,6 +37,9 @@ BATCH = 1000  # URLs that are scheduled together
 PAGE = 50  # links of a page that are scheduled together
 
 _NO_POLITENESS: dict[str, Any] = {"min_delay": 0, "delay_factor": 0, "max_delay": 0}
+
+PAYLOADS = "payloads"
+"""The workloads of URIs with a payload and a priority, as those of Scrapy are."""
 
 DRAINS: dict[str, dict[str, Any]] = {
     "rotation": {},
@@ -57,6 +60,7 @@ DRAINS: dict[str, dict[str, Any]] = {
     "addresses": {"queue_assignment_policy": "ip", "politeness": {"min_delay": 1}},
     "links": {},
     "details": {},
+    PAYLOADS: {},
     "windows": {"guards": {"windows": ["daily 00:00-24:00 UTC"]}},
 }
 """What is drained, and the settings of the frontier that differ from those of the others."""
@@ -80,6 +84,7 @@ PATTERNS = [
 
 SCHEDULES: dict[str, dict[str, Any]] = {
     "schedule": {},
+    f"schedule {PAYLOADS}": {},
     "schedule_many": {},
     "schedule_many pages": {},
     "schedule_many overrides": DRAINS["overrides"],
@@ -108,6 +113,10 @@ def _url(number: int, host: int) -> str:
     return f"https://site{host}.example.com/section{number % 50}/page-{number}.html"
 
 
+def _carrying(urls: Iterable[str]) -> Iterator[CrawlUri]:
+    return (CrawlUri(url, payload=b"request" * 10, priority=4095) for url in urls)
+
+
 def _settings(changes: dict[str, Any]) -> Any:
     frontier = {"commit_interval": 86_400, "commit_operations": COMMIT, **changes}
     others: dict[str, Any] = {name: frontier.pop(name) for name in ("overrides", "groups") if name in frontier}
@@ -126,7 +135,8 @@ def prepare(name: str, folder: Path) -> None:
     """Fill the frontier of a drain."""
     count = COUNT if name == "links" else PENDING
     with Frontier.open(folder, _settings(DRAINS[name])) as frontier:
-        frontier.schedule_many(urls(name, count))
+        found = urls(name, count)
+        frontier.schedule_many(_carrying(found) if name == PAYLOADS else found)
 
 
 def drain(name: str, call: str, folder: Path, count: int) -> None:
@@ -188,12 +198,13 @@ def schedule(name: str, folder: Path, count: int) -> None:
         pages = [line.split() for line in (folder.parent / PAGES_FILE).read_text().splitlines()]
         batches = pages[: 1 + count // PAGE]
     else:
-        made = list(urls("zipf", 2 * COUNT))
+        links = urls("zipf", 2 * COUNT)
+        made: list[Any] = list(_carrying(links) if name.endswith(PAYLOADS) else links)
         batches = [made[start : min(start + BATCH, count)] for start in range(0, count, BATCH)]
     frontier = Frontier.open(folder, _settings(SCHEDULES[name]))
     admit = frontier.schedule_each if name == "schedule_each" else frontier.schedule_many
     for batch in batches:
-        if name == "schedule":
+        if name in ("schedule", f"schedule {PAYLOADS}"):
             for url in batch:
                 frontier.schedule(url)
         else:

@@ -248,11 +248,11 @@ class Frontier:
     def _admit_one(self, uri: str | CrawlUri, now: float) -> tuple[Admission, int]:
         """Admit a URI; return also whom the frontier belongs to then.
 
-        A URL that follows on one that was admitted here is gathered, if it may be placed on its queue later, and so are
+        A URI that follows on one that was admitted here is gathered, if it may be placed on its queue later, and so are
         those after it. One alone would cost more that way.
         """
         guard, commits = self._guard, self._guard.commits
-        if self._plain is not None and type(uri) is str and commits.changes == self._scheduled:
+        if self._plain is not None and commits.changes == self._scheduled:
             admission = self._admitter.begin_to_gather(uri, now, guard.of_calls(inf, 1))
             if admission is not None:
                 return admission, GATHERING
@@ -304,9 +304,10 @@ class Frontier:
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
         guard, leases = self._guard, list[Lease]()
-        if guard.owner == ANSWERING and ttl is None and count.__class__ is int and 0 < count <= MOST_ANSWERED:
+        if guard.owner == ANSWERING and count.__class__ is int and 0 < count <= MOST_ANSWERED:
+            wait = None if ttl is None else self._tables.in_force.lease_ttl(ttl)
             try:
-                answered = self._answers.lease(leases, count, self._plain)
+                answered = self._answers.lease(leases, count, self._plain, wait)
             except BaseException as e:
                 guard.owner = BROKEN
                 guard.abort(e)
@@ -474,7 +475,17 @@ class Frontier:
         URIs scheduled for later and the expiry of leases count. While paused: the commit interval, because an operator
         may resume the crawl. O(1) if a lease cannot expire before something else is due, else O(leases out).
         """
-        return self._guard.read(self._next_ready_in)
+        guard = self._guard
+        if guard.owner == ANSWERING:
+            try:
+                now = self._answers.ready_at()
+            except BaseException as e:
+                guard.owner = BROKEN
+                guard.abort(e)
+            if now is not None:
+                guard.asked = now
+                return 0.0
+        return guard.read(self._next_ready_in)
 
     def _next_ready_in(self) -> float | None:
         now = self._guard.asked = self._guard.now()  # who sleeps until then asks for URIs, too
@@ -531,7 +542,9 @@ class Frontier:
     @property
     def state(self) -> CrawlState:
         """The state of the crawl. O(1)."""
-        self._guard.enter()
+        guard = self._guard
+        if guard.owner not in (GATHERING, ANSWERING) or get_ident() != guard.thread:  # in these it cannot change
+            guard.enter()
         return self._counters.state
 
     @property

@@ -201,7 +201,8 @@ class Guard:
                 return
             tables = self.tables
             until = min(tables.leases.next_expiry, tables.future.next_due)
-            terms = self.kernel.counters.queued, tables.in_force.frontier.lease_ttl, tables.longest_delay, turns.MAX_DUE
+            of_leases = tables.in_force.frontier.lease_ttl, tables.longest_delay, turns.MAX_DUE
+            terms = self.kernel.counters.queued, *of_leases, self.hooks.waiting
             plain.begin((self.of_calls(until), terms))
             self.owner = ANSWERING
         except BaseException as e:
@@ -220,7 +221,7 @@ class Guard:
             and not kernel.underway
             and not tables.attentive
             and not self.commits.in_batch
-            and not self.hooks.asks
+            and not self.hooks.on_finish
         )
 
     def refuse(self) -> NoReturn:

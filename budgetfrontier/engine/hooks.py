@@ -50,8 +50,6 @@ class Hooks:
         self._frontier = frontier
         self._hooks = {name: [hook for h in hooks if (hook := _find(h, name)) is not None] for name in NAMES}
         self.on_finish = bool(self._hooks["on_finish"])
-        self.asks = any(self._hooks[name] for name in (*_MOVES, "on_finish"))
-        """Whether any hook is about what plain turns do."""
         self.waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
         self._running = False
 

@@ -18,7 +18,7 @@ from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.storage.environment import Environment
-from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND
+from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, restore_pending
 
 DUE: Final = 2
 """The result of a call that the kernel has answered if more is due at its end: 1 if not, 0 if it has not answered."""
@@ -74,6 +74,7 @@ class PlainTurns:
             "get": queues.get,
             "ahead": pending.ahead,
             "read": pending.read,
+            "restore": restore_pending,
             "taken": pending.taken,
             "out": tables.leases.out,
             "ring": tables.rotation.ring,
@@ -133,9 +134,10 @@ class PlainTurns:
             effective = in_force.effective
             self._effective = self._new_effective(in_force.base if in_force.trivial else None, effective.for_all_like)
             self._in_force = in_force
-        of_groups, quotas = (tables.guarded, tables.groups.reached), bool(tables.tallies.kinds)
+        of_groups = tables.guarded, tables.groups.reached
+        of_uris = bool(tables.tallies.kinds), in_force.needs_addresses
         of_queues = tables.counters.settings_revision, tables.rotation.best_waiting
-        limits = self._effective, tables.paces, *of_groups, quotas, *of_queues
+        limits = self._effective, tables.paces, *of_groups, *of_uris, *of_queues
         self.kernel.begin(limits, tables.counters.ring_back, tables.rotation.next_wake, tables.leases.next_id, of_calls)
 
     def settle(self) -> tuple[float, int] | None:

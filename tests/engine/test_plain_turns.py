@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier import CrawlState, CrawlUri, Finish, Frontier, Lease, Outcome, Reader
+from budgetfrontier import CrawlState, CrawlUri, Directive, Finish, Frontier, Lease, Outcome, QueueRecord, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import native, turns
 from budgetfrontier.engine.guard import Guard
@@ -43,7 +43,7 @@ class Kernel:
         plain = kernel(frontier).turns.plain
         assert plain is not None
         self._kernel = plain.kernel
-        self.handed_out = self.ended = self.answered = 0
+        self.handed_out = self.ended = self.answered = self.ready = 0
         plain.kernel = frontier._answers = self
 
     def __getattr__(self, name: str) -> Any:
@@ -55,11 +55,16 @@ class Kernel:
         self.handed_out += len(leased) - before
         return result
 
-    def lease(self, leased: list[Any], count: int, moves: Any) -> Any:
-        answered = self._kernel.lease(leased, count, moves)
+    def lease(self, leased: list[Any], *others: Any) -> Any:
+        answered = self._kernel.lease(leased, *others)
         self.handed_out += len(leased)
         self.answered += answered > 0
         return answered
+
+    def ready_at(self) -> Any:
+        now = self._kernel.ready_at()
+        self.ready += now is not None
+        return now
 
     def finish(self, *arguments: Any) -> Any:
         answered = self._kernel.finish(*arguments)
@@ -178,7 +183,7 @@ def test_it_admits_the_links_of_pages(call: str, keep_urls: bool) -> None:
 
 ODD_LINKS: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "a payload": ({}, [CrawlUri("http://a.test/x", payload=b"1")]),
-    "a rank": ({}, [CrawlUri("http://a.test/x", priority=1)]),
+    "a directive": ({}, [CrawlUri("http://a.test/x", directive=Directive.HIGH)]),
     "a dot": ({}, ["http://a.test/./x"]),
     "no URL": ({}, [7]),
     "a limit": ({"max_queued": 90}, ["http://a.test/x"]),
@@ -200,7 +205,7 @@ def test_it_leaves_pages_to_python_with_links_that_are_not_plain(name: str, call
                 frontier.finish(lease, discovered=links)
             else:
                 frontier.finish_many([Finish(lease, discovered=links)])
-        assert (watched.ended, frontier.summary().scheduled) == (0, 7 if name == "no URL" else 8)
+        assert (frontier.summary().scheduled, watched.ended) == (7 if name == "no URL" else 8, 0)
         frontier.check()
 
 
@@ -241,17 +246,96 @@ def test_links_are_committed_in_time(tmp_path: Path) -> None:
             assert reader.summary().scheduled == 15
 
 
-def test_it_leaves_uris_to_python_that_are_not_plain() -> None:
-    with memory(concurrency=9, hold_queues=False) as frontier:
+ODD: list[dict[str, Any]] = [
+    {"headers": {"X": "1"}, "meta": {"a": [1, None]}},
+    {"priority": 1, "payload": b"1"},
+    {"priority": -(1 << 40), "payload": bytes(300), "via": "http://b.test/", "hops": "L"},
+    {"cost": 5000},
+    {"precedence": 7, "cost": 3},
+    {"queue": "b.test", "force": True},
+    {"method": "POST", "body": b"1"},
+    {"directive": Directive.HIGH},
+]
+"""Fields that a URI may have beside its URL."""
+
+
+def test_it_hands_out_uris_whatever_they_have_beside_their_url() -> None:
+    clock = ManualClock(START)
+    settings: dict[str, Any] = {"hold_queues": False, "balance_replenish_amount": 99999, "retry": {"delay": 0}}
+    with memory(clock, concurrency=9, **settings) as frontier:
         watched = Kernel(frontier)
-        odd = [CrawlUri("https://a.test/2", headers={"X": "1"}), CrawlUri("https://a.test/3", priority=1)]
-        odd += [CrawlUri("https://a.test/4", cost=5000), CrawlUri("https://a.test/5", queue="b.test")]
-        frontier.schedule_many(["https://a.test/1", *odd])
-        leases = frontier.lease(9)
-        assert (len(leases), watched.handed_out) == (5, 1)
-        frontier.finish(leases[0], Outcome.FAILURE)
-        frontier.finish_many([Finish(leases[1], status=404), *leases[2:]])
-        assert watched.ended == 3
+        frontier.schedule_many(["https://a.test/", *(CrawlUri(f"https://a.test/{n}", **ODD[n]) for n in range(8))])
+        leases = frontier.lease(9, ttl=5.0)
+        fields = {lease.uri.url[-1]: lease.uri for lease in leases}
+        for number, odd in enumerate(ODD):
+            assert {name: getattr(fields[str(number)], name) for name in odd} == odd | (
+                {"priority": 1 - (1 << 31)} if number == 2 else {}
+            )
+        assert (len(leases), watched.handed_out) == (9, 9)
+        clock.advance(5.0)  # all expire
+        again = frontier.lease(9)
+        assert [(lease.delivery, lease.attempt) for lease in again] == [(2, 1)] * 9
+        for lease in again:
+            frontier.finish(lease, Outcome.RETRY)
+        assert [(lease.delivery, lease.attempt) for lease in frontier.lease(9)] == [(2, 2)] * 9
+        assert watched.handed_out == 27
+        frontier.check()
+
+
+def test_it_ends_the_leases_of_uris_whatever_they_have_but_no_odd_end() -> None:
+    with memory(concurrency=9, hold_queues=False, balance_replenish_amount=99999) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(["https://a.test/", *(CrawlUri(f"https://a.test/{n}", **ODD[n]) for n in range(7))])
+        first, second, landed, *others = frontier.lease(9)
+        frontier.finish(first, Outcome.FAILURE)
+        frontier.landed(landed, fetch_seconds=0.5)
+        frontier.finish_many([Finish(second, status=404), Finish(landed, size=7, address="192.0.2.1"), *others])
+        assert (frontier.summary().succeeded, watched.ended) == (7, 6)
+        frontier.check()
+
+
+def test_it_leaves_uris_with_labels_to_python() -> None:
+    with memory(concurrency=9) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(["https://a.test/1", CrawlUri("https://a.test/2", source="one"), "https://a.test/3"])
+        assert (len(frontier.lease(9)), watched.handed_out) == (3, 2)
+        assert kernel(frontier).tables.labelled
+        frontier.check()
+
+
+def test_it_answers_calls_while_hooks_are_told_of_moves_and_calls_them_in_time() -> None:
+    class Told(list[str]):
+        def on_retire(self, frontier: Frontier, queue: QueueRecord) -> None:
+            self.append(queue.queue)
+
+    told = Told()
+    with memory(hooks=[told], queue_total_budget=0, concurrency=2) as frontier:
+        watched = Kernel(frontier)
+        frontier.schedule_many(pages("abc", 4))
+        for lease in frontier.lease(1) + frontier.lease(1) + frontier.lease(1):
+            before = watched.answered
+            frontier.finish(lease)
+            assert told[-1:] == [lease.queue]
+        assert (watched.answered, told) == (before + 1, ["a.test", "b.test", "c.test"])
+        frontier.check()
+
+
+@pytest.mark.parametrize("has_work", [True, False])
+def test_it_says_whether_a_queue_is_ready(has_work: bool) -> None:
+    clock = ManualClock(START)
+    with memory(clock) as frontier:
+        clock.advance(0.25)  # the time for which the clock need not be looked at begins
+        watched, lease = Kernel(frontier), answering(frontier)
+        if not has_work:
+            frontier.lease(9)
+            frontier.finish(lease)
+            frontier.lease(1)
+        clock.advance(0.25)
+        assert (frontier.next_ready_in() == 0.0) is has_work
+        assert frontier.state is CrawlState.RUNNING
+        frontier.commit()
+        assert kernel(frontier).counters.last_asked == START + 0.5, "who asks when to come back asks for URIs"
+        assert (watched.ready > 0) is has_work
         frontier.check()
 
 
@@ -320,7 +404,7 @@ def test_the_kernel_answers_calls_that_need_nothing_else(name: str) -> None:
 def test_a_call_in_the_middle_of_one_that_the_kernel_answers_is_refused(name: str) -> None:
     clock = InterruptedClock(START)
     others: list[Callable[[Frontier, Lease], object]] = [*CALLS.values(), lambda frontier, _: frontier.summary()]
-    others.append(lambda frontier, _: frontier.close())
+    others += [lambda frontier, _: frontier.close(), lambda frontier, _: frontier.next_ready_in()]
     for other in others:
         with memory(clock) as frontier:
             watched, lease = Kernel(frontier), answering(frontier)

@@ -31,6 +31,7 @@ from budgetfrontier.engine.admission import seen as seen_table
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.charges import MAX_COST
+from budgetfrontier.rules.uri_order import PRIORITY_ZERO
 from budgetfrontier.settings import plugins, policy_factory
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.policies import assignment
@@ -173,12 +174,12 @@ def check_kernel(url: str, canonical: Any) -> None:
         form, (mark, short) = canonical.authority(prefix), plain_start(prefix, key)
         return form, uris.authority_hash(form), key, None if mark is None else mark[0], short
 
-    def whole(given: str) -> tuple[bytes, str, bytes, str] | None:
+    def whole(given: str) -> tuple[bytes, str, bytes, str, int] | None:
         href = plain_href(given)
         if href is None:
             return None
         key = assign(CrawlUri(href))
-        return uris.fingerprint(canonical(href)), key, encode_url(href, key), shorten(href, key)
+        return uris.fingerprint(canonical(href)), key, encode_url(href, key), shorten(href, key), PRIORITY_ZERO
 
     assert native.kernel is not None
     plain = "".join(candidates._UNTOUCHED & set(canonical.PLAIN)).encode()
@@ -187,7 +188,7 @@ def check_kernel(url: str, canonical: Any) -> None:
     reader = native.kernel.BatchReader(plain, canonical.query_rules, hosts=hosts, **limits)
     found, expected = reader.read([url, url], authority, whole), whole(url)
     names, rows = [row[0] for row in found.queues()], found.candidates(None)
-    assert [(key, names[place], value, short) for key, place, value, short in rows] == [expected] * 2 * bool(expected)
+    assert [(key, names[place], *others) for key, place, *others in rows] == [expected] * 2 * bool(expected)
     seen: set[bytes] = set()
 
     def put(key: bytes, value: bytes, dupdata: bool, overwrite: bool) -> bool:

@@ -204,17 +204,17 @@ class Admitter:
 
     @property
     def gather(self) -> Gather:
-        """The function that admits URLs after `begin_to_gather`."""
+        """The function that admits URIs after `begin_to_gather`."""
         return _gather_none if self._plain is None else self._plain.gather
 
-    def begin_to_gather(self, url: str, now: float, calls: Calls) -> Admission | None:
-        """Admit a URL that `place_gathered` puts on its queue, and let `gather` admit more; None if it may not wait."""
+    def begin_to_gather(self, uri: str | CrawlUri, now: float, calls: Calls) -> Admission | None:
+        """Admit a URI that `place_gathered` puts on its queue, and let `gather` admit more; None if it may not wait."""
         return (
-            None if self._plain is None or self._updates is not None else self._plain.begin_to_gather(url, now, calls)
+            None if self._plain is None or self._updates is not None else self._plain.begin_to_gather(uri, now, calls)
         )
 
     def place_gathered(self) -> tuple[float, int] | None:
-        """Put the URLs that were gathered on their queues, before anything else looks or happens.
+        """Put the URIs that were gathered on their queues, before anything else looks or happens.
 
         Return the time and the number of the calls that were answered so; None if there were none.
         """

@@ -65,10 +65,11 @@ _nothing_else = attrgetter(*_OTHER_FIELDS)
 _NOTHING_ELSE = _nothing_else(CrawlUri(""))
 _LONGEST_PAYLOAD = 1 << 16
 """Bytes of a payload that is stored with any URL: no record becomes too large."""
-_DEFAULTS = [each for each in zip(_OTHER_FIELDS, _NOTHING_ELSE, strict=True) if each[0] not in ("via", "hops")]
+_READ = "via", "hops", "priority"
+_DEFAULTS = [each for each in zip(_OTHER_FIELDS, _NOTHING_ELSE, strict=True) if each[0] not in _READ]
 CARRIERS = CrawlUri, _DEFAULTS, _LONGEST_PAYLOAD
 """The class of URIs that the compiled kernel reads, the fields that must have their defaults, and the most bytes of the
-others, which are those of a page or a payload."""
+others, which are a priority and those of a page or a payload."""
 
 
 class Candidates:

@@ -30,9 +30,9 @@ _ADDED, _DUPLICATE = Admission.ADDED, Admission.DUPLICATE
 _RANK: Final = slice(0, 9)
 """The bytes of a rank before the arrival."""
 MOST_GATHERED: Final = 1000
-"""URLs that are gathered before they are placed, so that no call takes long."""
+"""URIs that are gathered before they are placed, so that no call takes long."""
 Gather = Callable[[object], Admission | tuple[Admission] | None]
-"""Answers a call of `schedule` by a URL that `place_gathered` places on its queue; None if it cannot wait for that.
+"""Answers a call of `schedule` by a URI that `place_gathered` places on its queue; None if it cannot wait for that.
 
 The result is in a tuple if more is due at the end of the call."""
 Calls = tuple[Any, Any]
@@ -49,7 +49,7 @@ class PlainBatch(NamedTuple):
 class PlainBatches:
     """The reader and placer of such batches. It has the URLs admitted last in memory, as fingerprints.
 
-    URLs that are scheduled one by one are gathered: each is looked up and recorded as seen at once, but they are placed
+    URIs that are scheduled one by one are gathered: each is looked up and recorded as seen at once, but they are placed
     on their queues together, before anything else happens in the frontier (`Guard.reenter`).
     """
 
@@ -85,7 +85,7 @@ class PlainBatches:
         reasons: list[str] = []
         cost = self._tables.in_force.constant_cost
 
-        def other(given: object) -> tuple[bytes, str, bytes, str] | None:
+        def other(given: object) -> tuple[bytes, str, bytes, str, int] | None:
             """Return a URI that is not plain; None if it is INVALID."""
             try:
                 fingerprint, special = self._candidates.prepare(given, via)
@@ -94,7 +94,8 @@ class PlainBatches:
                 return None
             if fingerprint is None or special.cost != cost or _has_a_place(special):
                 raise _OwnPlace
-            return fingerprint, special.queue, special.value, special.short
+            priority = 0 if special.uri is None else special.uri.priority
+            return fingerprint, special.queue, special.value, special.short, uri_order.inverted(priority)
 
         try:
             given = batch if type(batch) is list else list(batch)
@@ -129,8 +130,8 @@ class PlainBatches:
         in_force, results = self._tables.in_force, self.results(batch)
         cost, base = in_force.constant_cost or 0, in_force.base
         every: list[tuple[Any, UriCandidate | None]] = [
-            (key, UriCandidate(names[place], value, short, None, cost, base, None, None))
-            for key, place, value, short in found.candidates(_page(via))
+            (key, UriCandidate(names[place], value, short, _prior(short, priority), cost, base, None, None))
+            for key, place, value, short, priority in found.candidates(_page(via))
         ]
         candidates: dict[Any, Any] = {}
         for key, special in every:
@@ -168,8 +169,8 @@ class PlainBatches:
 
     # -- one by one
 
-    def begin_to_gather(self, url: str, now: float, calls: Calls) -> Admission | None:
-        """Admit a URL, and let `gather` answer calls from then on; None if it is no plain URL, or may not be gathered.
+    def begin_to_gather(self, uri: str | CrawlUri, now: float, calls: Calls) -> Admission | None:
+        """Admit a URI, and let `gather` answer calls from then on; None if it is no plain one, or may not be gathered.
 
         What was gathered before is on its queues. Raises PolicyError, with nothing changed.
         """
@@ -177,13 +178,13 @@ class PlainBatches:
             return None
         put = self._tables.env.seen.put
         self._kernel.begin_to_gather(MOST_GATHERED, calls, self._candidates.authority, put, _ADDED, _DUPLICATE)
-        admission: Admission | None = self._kernel.gather(url, now)
+        admission: Admission | None = self._kernel.gather(uri, now)
         return admission
 
     def _may_gather(self) -> bool:
-        """Return whether a URL may be placed on its queue later, as of now, and nobody could tell the difference.
+        """Return whether a URI may be placed on its queue later, as of now, and nobody could tell the difference.
 
-        Nothing of this changes while URLs are gathered: they are placed before any other call.
+        Nothing of this changes while URIs are gathered: they are placed before any other call.
         """
         tables = self._tables
         in_force, counters = tables.in_force, tables.counters
@@ -192,6 +193,7 @@ class PlainBatches:
             and counters.state is CrawlState.RUNNING
             and in_force.frontier.hold_queues
             and not in_force.has_limits
+            and not in_force.counts_links
             and not tables.former_assignments
             and tables.urls is None
             and tables.rotation.on_move is None
@@ -199,7 +201,7 @@ class PlainBatches:
         )
 
     def place_gathered(self) -> tuple[float, int] | None:
-        """Put the URLs that were gathered on their queues, in the order in which they were scheduled.
+        """Put the URIs that were gathered on their queues, in the order in which they were scheduled.
 
         Return the time and the number of the calls that the kernel has answered; None if it has answered none.
         """
@@ -220,7 +222,7 @@ class PlainBatches:
 
 
 class _OwnPlace(Exception):
-    """A URI has a rank of its own, a date or no fingerprint: the Python engine reads and places its batch."""
+    """A URI has a directive or a precedence, a date or no fingerprint: the Python engine reads and places its batch."""
 
 
 def _page(via: CrawlUri | None) -> tuple[str, str] | None:
@@ -228,8 +230,13 @@ def _page(via: CrawlUri | None) -> tuple[str, str] | None:
     return None if via is None else (via.url, link_hops(via))
 
 
+def _prior(short: str, inverted: int) -> CrawlUri | None:
+    """Return a URI with a priority, given in its inverted form; None for that of a URL."""
+    return None if inverted == PRIORITY_ZERO else CrawlUri(short, priority=uri_order.priority_of(inverted))
+
+
 def _has_a_place(special: UriCandidate) -> bool:
     uri = special.uri
-    if uri is not None and (uri.directive != NORMAL or uri.priority != 0 or uri.not_before is not None):
+    if uri is not None and (uri.directive != NORMAL or uri.not_before is not None):
         return True
     return special.own_precedence is not None

@@ -63,7 +63,9 @@ class Draw(Random):
             return url
         if self.plain:
             found: dict[str, Any] = {"via": self.choice((None, self.url())), "hops": self.choice(("", "L", "LR"))}
-            return CrawlUri(url, **self.choice((found, found, {"cost": self.choice((0, 1, 2, 5))})))
+            carried = {"payload": self.choice((None, b"", b"\0\xff")), "priority": self.choice((0, 4095, -2, 1 << 40))}
+            posted = {"method": "POST", "headers": {"X-A": "1"}, "body": b"body", "payload": b"1", "priority": 4095}
+            return CrawlUri(url, **self.choice((found, found, {"cost": self.choice((0, 1, 2, 5))}, carried, posted)))
         fields: dict[str, Any] = {
             "via": self.url(), "hops": self.choice(("L", "LE", "R")), "source": self.choice(("one", "two")),
             "method": "POST", "headers": {"X-A": "1"}, "body": b"body", "meta": {"a": [1, None]}, "payload": b"\0\xff",
@@ -86,7 +88,8 @@ class Draw(Random):
             "status": self.choice((0, 200, 200, 304)),
         }
         if plain:
-            return Outcome.SUCCESS, options | ({"discovered": self.uris(8)} if self.rarely(2.0) else {})
+            options |= {"address": self.choice(ADDRESSES)} | ({"discovered": self.uris(8)} if self.rarely(2.0) else {})
+            return Outcome.RETRY if self.rarely(0.8) else Outcome.SUCCESS, options
         rare: dict[str, Any] = {
             "crawl_delay": self.choice((4.0, 45.0, 900.0)), "delay": self.choice((0.0, 30.0)), "retire_queue": True,
             "discovered": self.uris(8), "reason": self.choice(("robots", "no answer")), "novel": self.rarely(0.5),

@@ -9,12 +9,14 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::authorities::{Authority, Queue};
 use crate::hashing::{ByHash, Fingerprint};
-use crate::records::{self, Found, Rank};
+use crate::records::{self, Found, PRIORITY_ZERO, Rank};
 
 /// A URI that may be new; one of the same form may come before it.
 pub struct Entry {
     pub fingerprint: Fingerprint,
     pub uri: Uri,
+    /// Its priority, inverted.
+    pub priority: u32,
 }
 
 pub enum Uri {
@@ -50,6 +52,14 @@ impl More {
 pub type Page = (String, String);
 
 impl Uri {
+    /// Return the bytes of its payload.
+    pub fn carried(&self, py: Python<'_>) -> usize {
+        match self {
+            Uri::Plain { more: More { payload: Some(payload), .. }, .. } => payload.as_bytes(py).len(),
+            _ => 0,
+        }
+    }
+
     fn queue(&self) -> &Queue {
         match self {
             Uri::Plain { authority, .. } => &authority.queue,
@@ -165,14 +175,15 @@ impl PlainBatch {
         Ok(self.rows(py)?.into_iter().map(|row| (row.key, row.count)).collect())
     }
 
-    /// Return of each URI its fingerprint, the place of its queue among those that `queues` has returned, its value, and
-    /// its short form.
+    /// Return of each URI its fingerprint, the place of its queue among those that `queues` has returned, its value, its
+    /// short form, and its inverted priority.
     fn candidates<'py>(&self, py: Python<'py>, page: Option<Page>) -> PyResult<Bound<'py, PyList>> {
         self.most_queues()?;
         let (found, mut room) = (PyList::empty(py), Vec::new());
         for (entry, &place) in self.entries.iter().zip(&self.groups) {
             let value = self.value(py, &entry.uri, page.as_ref(), &mut room)?;
-            found.append((PyBytes::new(py, &entry.fingerprint), place, value, self.short(py, &entry.uri)?))?;
+            let (fingerprint, short) = (PyBytes::new(py, &entry.fingerprint), self.short(py, &entry.uri)?);
+            found.append((fingerprint, place, value, short, entry.priority))?;
         }
         Ok(found)
     }
@@ -203,7 +214,7 @@ impl PlainBatch {
         let mut value = Vec::new();
         for number in self.in_order_of_keys(&ids, most, flip != 0) {
             let (entry, place) = (&self.entries[number], self.groups[number]);
-            let key = records::key(ids[place], rank, (ordinal + 1 + number as u64) ^ flip);
+            let key = records::key(ids[place], rank, entry.priority, (ordinal + 1 + number as u64) ^ flip);
             let key = PyBytes::new(py, &key);
             let value = self.value(py, &entry.uri, page.as_ref(), &mut value)?;
             found.append(PyTuple::new(py, [&key, &value])?)?;
@@ -275,7 +286,7 @@ impl PlainBatch {
         Ok(PyBytes::new(py, room))
     }
 
-    /// Return the URIs by queue, with the ids of these, and by arrival, the last one first on request.
+    /// Return the URIs by queue, with the ids of these, by priority, and by arrival, the last one first on request.
     fn in_order_of_keys(&self, ids: &[u32], queues: usize, last_first: bool) -> Vec<usize> {
         let mut ends = vec![0; queues];
         for &place in &self.groups {
@@ -298,6 +309,9 @@ impl PlainBatch {
             (0..self.groups.len()).for_each(&mut put)
         } else {
             (0..self.groups.len()).rev().for_each(&mut put)
+        }
+        if self.entries.iter().any(|entry| entry.priority != PRIORITY_ZERO) {
+            order.sort_by_key(|&number| (ids[self.groups[number]], self.entries[number].priority)); // it is stable
         }
         order
     }

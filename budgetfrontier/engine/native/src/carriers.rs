@@ -1,22 +1,24 @@
-//! URIs that have no more beside their URL than where it was found, or a payload: `CARRIERS` of
+//! URIs that have no more beside their URL than a priority, and where it was found, or a payload: `CARRIERS` of
 //! `engine/admission/candidates.py`.
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::type_object::PyTypeInfo;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyInt, PyString};
 
 use crate::batch::More;
+use crate::records::inverted;
 
-/// The class of URIs that may be plain; its fields with their defaults, but for the URL and those of `More`; and the most
-/// bytes of these.
+/// The class of URIs that may be plain; its fields with their defaults, but for URL, priority and those of `More`; and the
+/// most bytes of these.
 pub type ReadCarriers = (Py<PyAny>, Vec<(Py<PyString>, Py<PyAny>)>, usize);
 
-/// Return the URL of a URI, and what it has beside that; None if it has more, or both a page and a payload.
+/// Return the URL of a URI, what it has beside that, and its inverted priority; None if it has more, or both a page and a
+/// payload.
 pub fn carried<'py>(
     given: &Bound<'py, PyAny>,
     (kind, others, longest): &ReadCarriers,
-) -> Option<(Bound<'py, PyAny>, More)> {
+) -> Option<(Bound<'py, PyAny>, More, u32)> {
     let py = given.py();
     if !given.get_type().is(kind) {
         return None;
@@ -24,6 +26,7 @@ pub fn carried<'py>(
     for (name, default) in others {
         given.getattr(name).ok().filter(|value| is_default(value, default.bind(py)))?;
     }
+    let priority = given.getattr(intern!(py, "priority")).ok()?.cast_into_exact::<PyInt>().ok()?.extract().ok()?;
     let hops = given.getattr(intern!(py, "hops")).ok()?.cast_into_exact::<PyString>().ok()?;
     let hops = Some(hops.unbind()).filter(|hops| hops.bind(py).is_truthy().is_ok_and(|is_some| is_some));
     let via = optional::<PyString>(given.getattr(intern!(py, "via")))?;
@@ -37,7 +40,7 @@ pub fn carried<'py>(
     let of_payload = more.payload.as_ref().map_or(0, |payload| payload.as_bytes(py).len());
     let is_one = more.payload.is_none() || of_via + of_hops == 0;
     let fits = is_one && of_via + of_hops + of_payload <= *longest;
-    fits.then_some((given.getattr(intern!(py, "url")).ok()?, more))
+    fits.then_some((given.getattr(intern!(py, "url")).ok()?, more, inverted(priority)))
 }
 
 /// Return whether a field has its default: no value that is merely equal to it, but a text that was decoded.

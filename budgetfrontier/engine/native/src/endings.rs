@@ -3,6 +3,8 @@
 //! `engine/finish_many.py` (BatchFinisher.checked) is the definition of what is valid, `engine/history.py` of what is
 //! kept.
 
+use std::net::IpAddr;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -72,6 +74,8 @@ pub struct Ending {
     digest: Option<u64>,
     /// Whether the payload was known before: `novel` is False.
     pub is_known: bool,
+    /// Whether the address of the host is given.
+    pub has_address: bool,
     /// The links of the page; None if it has none.
     pub links: Option<Py<PyList>>,
 }
@@ -111,7 +115,8 @@ impl Ending {
         let digest = counts.then(|| xxh3_64(digest));
         let fetch_seconds = fetch_seconds.map(f64::abs);
         let is_known = novel.is(PyBool::new(novel.py(), false));
-        Ok(Some(Self { has_details, fetch_seconds, crawl_delay, size, status, digest, is_known, links: None }))
+        let found = Self { has_details, fetch_seconds, crawl_delay, size, status, digest, is_known, ..Self::default() };
+        Ok(Some(found))
     }
 
     /// Read a `Finish`; None if it needs Python. Its outcome is to be `success`.
@@ -126,9 +131,9 @@ impl Ending {
                 Err(_) => return Ok(None),
             },
         };
+        let Some(has_address) = is_address(&get(intern!(py, "address"))?) else { return Ok(None) };
         if !get(intern!(py, "outcome"))?.is(success)
             || !is_empty(&get(intern!(py, "reason"))?)
-            || !is_empty(&get(intern!(py, "address"))?)
             || !get(intern!(py, "delay"))?.is_none()
             || !get(intern!(py, "retire_queue"))?.is(PyBool::new(py, false))
         {
@@ -142,7 +147,8 @@ impl Ending {
             get(intern!(py, "novel"))?,
             get(intern!(py, "digest"))?,
         ))?;
-        Ok(ending.map(|ending| ending.with_links(Some(links.unbind()).filter(|links| !links.bind(py).is_empty()))))
+        let links = Some(links.unbind()).filter(|links| !links.bind(py).is_empty());
+        Ok(ending.map(|ending| ending.with(links, has_address)))
     }
 
     /// Read the arguments of `Frontier.finish` after the lease; None if they need Python.
@@ -162,6 +168,7 @@ impl Ending {
         let (mut fetch_seconds, mut crawl_delay, mut novel) = (none.clone(), none.clone(), none);
         let (mut size, mut status, mut digest, mut links) =
             (zero.clone(), zero, PyBytes::new(py, b"").into_any(), None);
+        let mut has_address = false;
         for (name, value) in options.iter() {
             let is_usual = match name.cast::<PyString>()?.to_str()? {
                 "fetch_seconds" => set(&mut fetch_seconds, value),
@@ -178,7 +185,8 @@ impl Ending {
                     Err(other) => other.into_inner().cast_exact::<PyTuple>().is_ok_and(|found| found.is_empty()),
                 },
                 "outcome" => value.is(success),
-                "reason" | "address" => is_empty(&value),
+                "reason" => is_empty(&value),
+                "address" => is_address(&value).inspect(|given| has_address = *given).is_some(),
                 "delay" => value.is_none(),
                 "retire_queue" => value.is(PyBool::new(py, false)),
                 _ => false,
@@ -188,12 +196,12 @@ impl Ending {
             }
         }
         let ending = Self::read(&(fetch_seconds, crawl_delay, size, status, novel, digest))?;
-        Ok(ending.map(|ending| ending.with_links(links)))
+        Ok(ending.map(|ending| ending.with(links, has_address)))
     }
 
-    /// Add the links of the page, if it has any.
-    pub fn with_links(self, links: Option<Py<PyList>>) -> Self {
-        Self { has_details: self.has_details || links.is_some(), links, ..self }
+    /// Add the links of the page, if it has any, and whether the address of its host is given.
+    fn with(self, links: Option<Py<PyList>>, has_address: bool) -> Self {
+        Self { has_details: self.has_details || has_address || links.is_some(), links, has_address, ..self }
     }
 
     /// Return for how many operations it counts.
@@ -221,6 +229,12 @@ impl Ending {
 
 fn is_empty(text: &Bound<'_, PyAny>) -> bool {
     text.cast_exact::<PyString>().is_ok_and(|text| text.len().is_ok_and(|length| length == 0))
+}
+
+/// Return whether there is an address; None if it may be none.
+fn is_address(text: &Bound<'_, PyAny>) -> Option<bool> {
+    let text = text.cast_exact::<PyString>().ok()?.to_str().ok()?;
+    if text.is_empty() { Some(false) } else { text.parse::<IpAddr>().is_ok().then_some(true) }
 }
 
 fn set<'py>(place: &mut Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> bool {

@@ -16,19 +16,20 @@ pub struct Mine {
     pub queue_id: u32,
     pub key: PendingKey,
     pub cost: u32,
+    /// Whether its download is over.
+    pub landed: bool,
 }
 
 impl Mine {
-    /// Read a lease; None if it needs Python: its download has landed, or it is damaged.
+    /// Read a lease; None if it needs Python, for it is damaged.
     fn read(lease: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = lease.py();
-        if lease.getattr(intern!(py, "landed"))?.is_truthy()? {
-            return Ok(None);
-        }
         let key = lease.getattr(intern!(py, "key"))?.cast_into::<PyBytes>()?;
         let Some(key) = PendingKey::new(key.as_bytes()) else { return Ok(None) };
         let queue_id = lease.getattr(intern!(py, "queue_id"))?.extract()?;
-        Ok(Some(Self { queue_id, key, cost: lease.getattr(intern!(py, "cost"))?.extract()? }))
+        let cost = lease.getattr(intern!(py, "cost"))?.extract()?;
+        let landed = lease.getattr(intern!(py, "landed"))?.is_truthy()?;
+        Ok(Some(Self { queue_id, key, cost, landed }))
     }
 }
 

@@ -16,15 +16,19 @@ use crate::canonical::{PlainBytes, QueryRules};
 use crate::carriers::{ReadCarriers, carried};
 use crate::hashing::{ByHash, ByText, Fingerprint};
 use crate::plain_hosts::PlainHosts;
+use crate::records::PRIORITY_ZERO;
 
 /// The longest scheme and host that are kept.
 const LONGEST_AUTHORITY: usize = 512;
+
+/// The bytes of the payloads of URIs that are gathered: `PART` of `engine/batches.py`.
+const MOST_CARRIED: usize = 8 << 20;
 
 /// The bytes of path and query that there is room for at once.
 const USUAL_PATH: usize = 64;
 
 type ReadAuthority = (String, [u8; 4], Py<PyString>, Option<u8>, String);
-type ReadUri = (Fingerprint, Py<PyString>, Py<PyBytes>, Py<PyString>);
+type ReadUri = (Fingerprint, Py<PyString>, Py<PyBytes>, Py<PyString>, u32);
 
 /// Reads batches of URLs. It keeps authorities, and the fingerprints of the URLs that were admitted last.
 #[pyclass(module = "budgetfrontier.engine.native")]
@@ -84,9 +88,9 @@ impl BatchReader {
     /// Return the URIs of a batch that may be new.
     ///
     /// `authority(url)` returns canonical form, hash, queue, mark and short form of the authority of a URL that is
-    /// plain, or None if the URL parser changes the URL. `other(given)` returns fingerprint, queue, value and short form
-    /// of what is not plain, or None if it is INVALID. What they raise is raised, and nothing has changed then. Unless
-    /// it `carries`, no URI with a payload is plain.
+    /// plain, or None if the URL parser changes the URL. `other(given)` returns fingerprint, queue, value, short form
+    /// and inverted priority of what is not plain, or None if it is INVALID. What they raise is raised, and nothing has
+    /// changed then. Unless it `carries`, no URI with a payload is plain.
     #[pyo3(signature = (given, authority, other, *, carries = false))]
     fn read(
         &mut self,
@@ -98,12 +102,12 @@ impl BatchReader {
     ) -> PyResult<PlainBatch> {
         let mut batch = PlainBatch::with_capacity(given.len());
         for item in given.iter() {
-            let (fingerprint, uri) = match self.read_one(py, &item, authority, carries, &mut batch.text)? {
+            let entry = match self.read_one(py, &item, authority, carries, &mut batch.text)? {
                 Some(found) => found,
                 None => match other.call1((&item,))?.extract::<Option<ReadUri>>()? {
-                    Some((fingerprint, key, value, short)) => {
+                    Some((fingerprint, key, value, short, priority)) => {
                         let queue = Queue::new(py, key)?;
-                        (fingerprint, Uri::Other { queue, value, short })
+                        Entry { fingerprint, uri: Uri::Other { queue, value, short }, priority }
                     }
                     None => {
                         batch.each.push(Given::Invalid);
@@ -111,12 +115,12 @@ impl BatchReader {
                     }
                 },
             };
-            self.add(&mut batch, fingerprint, uri);
+            self.add(&mut batch, entry);
         }
         Ok(batch)
     }
 
-    /// Let `gather` take up to `most` URLs, until `gathered` is called.
+    /// Let `gather` take up to `most` URIs, until `gathered` is called.
     ///
     /// `calls` has the fields of `Calls`. `authority` is that of `read`, `put` is `Cursor.put` of py-lmdb; `added` and
     /// `duplicate` are the results.
@@ -130,18 +134,15 @@ impl BatchReader {
         duplicate: Py<PyAny>,
     ) {
         let (batch, calls) = (PlainBatch::default(), Calls::new(calls));
-        self.gathering = Some(Gathering { batch, most, calls, authority, put, added, duplicate });
+        self.gathering = Some(Gathering { batch, most, carried: 0, calls, authority, put, added, duplicate });
     }
 
-    /// Read a URL, add its fingerprint to a table, and keep the URL for `gathered` if that is new.
+    /// Read a URI, add its fingerprint to a table, and keep the URI for `gathered` if that is new.
     ///
     /// Return the result; None, and nothing has changed, if it is not plain, or is not to be gathered.
     fn gather(&mut self, py: Python<'_>, given: &Bound<'_, PyAny>, now: f64) -> PyResult<Option<Py<PyAny>>> {
-        let Some(url) = given.cast_exact::<PyString>().ok().and_then(|text| text.to_str().ok()) else {
-            return Ok(None);
-        };
         let Some(mut gathering) = self.gathering.take_if(|gathering| gathering.has_room()) else { return Ok(None) };
-        let result = self.gather_in(py, &mut gathering, url, given, now);
+        let result = self.gather_in(py, &mut gathering, given, now);
         self.gathering = Some(gathering);
         result
     }
@@ -202,6 +203,8 @@ type ReadRules = (Vec<String>, Vec<String>, Vec<String>, Vec<String>, bool, bool
 struct Gathering {
     batch: PlainBatch,
     most: usize,
+    /// The bytes of the payloads, of which there may be `MOST_CARRIED`, and those of the URI that comes last.
+    carried: usize,
     calls: Calls,
     authority: Py<PyAny>,
     put: Py<PyAny>,
@@ -211,7 +214,7 @@ struct Gathering {
 
 impl Gathering {
     fn has_room(&self) -> bool {
-        self.batch.each.len() < self.most
+        self.batch.each.len() < self.most && self.carried < MOST_CARRIED
     }
 }
 
@@ -220,13 +223,13 @@ impl BatchReader {
         &mut self,
         py: Python<'_>,
         gathering: &mut Gathering,
-        url: &str,
         given: &Bound<'_, PyAny>,
         now: f64,
     ) -> PyResult<Option<Py<PyAny>>> {
         let batch = &mut gathering.batch;
-        let found = self.read_plain(py, url, given, More::default(), gathering.authority.bind(py), &mut batch.text)?;
-        let Some((fingerprint, uri)) = found else { return Ok(None) };
+        let found = self.read_one(py, given, gathering.authority.bind(py), true, &mut batch.text)?;
+        let Some(entry) = found else { return Ok(None) };
+        let fingerprint = entry.fingerprint;
         let is_known = self.recent.contains(&fingerprint)
             || !batch::add_form(gathering.put.bind(py), &fingerprint, &PyBytes::new(py, b""))?;
         self.remember_all(&[fingerprint]);
@@ -234,8 +237,9 @@ impl BatchReader {
             batch.each.push(Given::Known);
             return Ok(Some(gathering.duplicate.clone_ref(py)));
         }
+        gathering.carried += entry.uri.carried(py);
         batch.each.push(Given::Entry(batch.entries.len()));
-        batch.entries.push(Entry { fingerprint, uri });
+        batch.entries.push(entry);
         batch.times.push(now);
         Ok(Some(gathering.added.clone_ref(py)))
     }
@@ -251,22 +255,22 @@ impl BatchReader {
         batch.text.reserve(given.len() * USUAL_PATH);
         for item in given.iter() {
             let found = self.read_one(py, &item, authority, false, &mut batch.text)?;
-            let Some((fingerprint, uri)) = found else { return Ok(None) };
-            self.add(&mut batch, fingerprint, uri);
+            let Some(entry) = found else { return Ok(None) };
+            self.add(&mut batch, entry);
         }
         Ok(Some(batch))
     }
 
-    fn add(&self, batch: &mut PlainBatch, fingerprint: Fingerprint, uri: Uri) {
-        if self.recent.contains(&fingerprint) {
+    fn add(&self, batch: &mut PlainBatch, entry: Entry) {
+        if self.recent.contains(&entry.fingerprint) {
             batch.each.push(Given::Known);
             return;
         }
         batch.each.push(Given::Entry(batch.entries.len()));
-        batch.entries.push(Entry { fingerprint, uri });
+        batch.entries.push(entry);
     }
 
-    /// Read a plain URL, or a URI that has nothing else but `More`; None if it is neither.
+    /// Read a plain URL, or a URI that has nothing else but a priority and `More`; None if it is neither.
     fn read_one(
         &mut self,
         py: Python<'_>,
@@ -274,14 +278,15 @@ impl BatchReader {
         authority: &Bound<'_, PyAny>,
         carries: bool,
         text: &mut Vec<u8>,
-    ) -> PyResult<Option<(Fingerprint, Uri)>> {
+    ) -> PyResult<Option<Entry>> {
         let carrying = self.carriers.as_ref().and_then(|carriers| carried(item, carriers));
-        let carrying = carrying.filter(|(_, more)| carries || more.payload.is_none());
-        let (url, more) = carrying.unwrap_or_else(|| (item.clone(), More::default()));
-        match url.cast_exact::<PyString>().ok().and_then(|url| url.to_str().ok()) {
-            Some(written) => self.read_plain(py, written, &url, more, authority, text),
-            None => Ok(None), // no string, or one with a lone surrogate
-        }
+        let carrying = carrying.filter(|(_, more, _)| carries || more.payload.is_none());
+        let (url, more, priority) = carrying.unwrap_or_else(|| (item.clone(), More::default(), PRIORITY_ZERO));
+        let Some(written) = url.cast_exact::<PyString>().ok().and_then(|url| url.to_str().ok()) else {
+            return Ok(None); // no string, or one with a lone surrogate
+        };
+        let found = self.read_plain(py, written, &url, more, authority, text)?;
+        Ok(found.map(|(fingerprint, uri)| Entry { fingerprint, uri, priority }))
     }
 
     fn remember_all(&mut self, fingerprints: &[Fingerprint]) {

@@ -11,18 +11,28 @@ const BEFORE_METHOD: usize = 4;
 /// Bytes of a key that its URI alone determines: directive, inverted priority, cost.
 pub type Rank = [u8; 9];
 pub type Key = [u8; 21];
+/// The inverted form of priority 0: `rules/uri_order.py`.
+pub const PRIORITY_ZERO: u32 = 1 << 31;
 
-/// Return the key of a URI without a precedence of its own.
-pub fn key(queue: u32, rank: Rank, arrival: u64) -> Key {
+/// Return the inverted form of a priority: copies `uri_order.inverted`.
+pub fn inverted(priority: i64) -> u32 {
+    i64::from(PRIORITY_ZERO).saturating_sub(priority).clamp(0, i64::from(u32::MAX)) as u32
+}
+
+/// Return the key of a URI without a precedence of its own. `priority` is in its inverted form, and replaces that of the
+/// rank.
+pub fn key(queue: u32, rank: Rank, priority: u32, arrival: u64) -> Key {
     let mut key = [0; 21];
     key[..4].copy_from_slice(&queue.to_be_bytes());
     key[4..13].copy_from_slice(&rank);
+    key[5..9].copy_from_slice(&priority.to_be_bytes());
     key[13..].copy_from_slice(&arrival.to_be_bytes());
     key
 }
 
 /// The first bytes of the values of plain URLs, with their schemes: `PLAIN`.
 const PLAIN: [(u8, &str); 2] = [(0xff, "https://"), (0xfe, "http://")];
+const PLAIN_FROM: u8 = 0xfe;
 /// What replaces scheme and host of a URL if the host is the key of its queue.
 const SCHEMES: [(&str, &str); 2] = [("https://", "\u{2}"), ("http://", "\u{1}")];
 const WHOLE: &str = "\0";
@@ -104,6 +114,15 @@ pub fn url<'a>(value: &'a [u8], queue: &str) -> Option<(String, Option<Page<'a>>
     }
     let (short, found) = read_found(value)?;
     Some((expand(short, queue), Some((found.via.map(|via| expand(via, queue)), found.hops))))
+}
+
+/// Return how often the URI of a value was attempted, and how often it was delivered without an end: `tries`.
+pub fn tries(value: &[u8]) -> Option<(u16, u16)> {
+    if value.first()? >= &PLAIN_FROM {
+        return Some((0, 0));
+    }
+    let [a, b, c, d] = *value.first_chunk()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 /// Return the URL of a pending record if that alone identifies the URI: `identifying_url` of `rules/duplicates.py`.
@@ -205,8 +224,24 @@ mod tests {
     }
 
     #[test]
+    fn tries_are_those_of_the_python_engine() {
+        assert_eq!(tries(b"\xfe/"), Some((0, 0)));
+        assert_eq!(tries(b"\x01\x02\0\x03\x91\xa1a"), Some((258, 3)));
+        assert_eq!(tries(b"\0\0\0").or(tries(b"")), None);
+    }
+
+    #[test]
+    fn priorities_are_within_32_bits() {
+        for (priority, expected) in [(0, 1 << 31), (5, (1 << 31) - 5), (1 << 31, 0), (i64::MAX, 0)] {
+            assert_eq!(inverted(priority), expected);
+        }
+        assert_eq!((inverted(1 - (1 << 31)), inverted(i64::MIN)), (u32::MAX, u32::MAX));
+    }
+
+    #[test]
     fn keys_sort_by_queue_rank_and_arrival() {
-        assert!(key(1, [0; 9], u64::MAX) < key(2, [0; 9], 0));
-        assert!(key(1, [0; 9], 1) < key(1, [0, 0, 0, 0, 0, 0, 0, 0, 1], 0));
+        assert!(key(1, [0; 9], 0, u64::MAX) < key(2, [0; 9], 0, 0));
+        assert!(key(1, [0; 9], 0, 1) < key(1, [0, 0, 0, 0, 0, 0, 0, 0, 1], 0, 0));
+        assert!(key(1, [0, 0, 0, 0, 0, 0, 0, 0, 1], inverted(1), 1) < key(1, [0; 9], inverted(0), 0));
     }
 }

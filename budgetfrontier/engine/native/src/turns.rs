@@ -52,6 +52,7 @@ struct Parts {
     get: Py<PyAny>,
     ahead: Py<ReadAhead>,
     read: Py<PyAny>,
+    restore: Py<PyAny>,
     taken: Py<TakenKeys>,
     out: Py<LeasesOut>,
     ring: Py<Ring>,
@@ -125,12 +126,12 @@ impl Turns {
         ring_back: i64,
         next_wake: f64,
         next_id: i64,
-        calls: Option<(calls::Given, (i64, f64, f64, usize))>,
+        calls: Option<(calls::Given, work::Given)>,
     ) -> PyResult<()> {
         let mut work = Work::new(limits, ring_back, next_wake, next_id);
-        if let Some((calls, (queued, ttl, longest_delay, most_due))) = calls {
+        if let Some((calls, (queued, ttl, longest_delay, most_due, events))) = calls {
             work.calls = Some(Calls::new(calls));
-            work.terms = Terms { queued, ttl, longest_delay, most_due };
+            work.terms = Terms { queued, ttl, longest_delay, most_due, events: Some(events) };
         }
         *self.lock()? = Some(work);
         Ok(())
@@ -206,19 +207,29 @@ impl Turns {
         Ok(batch.entries.len())
     }
 
-    /// Answer a call of `Frontier.lease` without a `ttl`. If it is not answered, Python hands out the rest.
+    /// Answer a call of `Frontier.next_ready_in` if a queue is READY; return the time.
+    fn ready_at(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        let Ok(mut lock) = self.work.try_lock() else { return Ok(None) };
+        let Some(calls) = lock.as_mut().and_then(|work| work.calls.as_mut()) else { return Ok(None) };
+        let is_ready = self.parts.ring.bind(py).borrow_mut().first().is_some();
+        if is_ready { calls.now(py) } else { Ok(None) }
+    }
+
+    /// Answer a call of `Frontier.lease`; a `ttl` was checked. If it is not answered, Python hands out the rest.
+    #[pyo3(signature = (leased, count, moves, ttl = None))]
     fn lease(
         &self,
         py: Python<'_>,
         leased: &Bound<'_, PyList>,
         count: usize,
         moves: &Bound<'_, PyAny>,
+        ttl: Option<f64>,
     ) -> PyResult<u8> {
         let Ok(mut lock) = self.work.try_lock() else { return Ok(NOT_ANSWERED) };
         let Some(work) = lock.as_mut() else { return Ok(NOT_ANSWERED) };
         let Some(calls) = &mut work.calls else { return Ok(NOT_ANSWERED) };
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
-        let deadline = now + work.terms.ttl;
+        let deadline = now + ttl.unwrap_or(work.terms.ttl);
         calls.until = calls.until.min(deadline);
         let mut cut_short = false;
         if now >= work.next_wake {
@@ -362,7 +373,9 @@ impl Turns {
             None => true,
         };
         let is_over = work.terms.queued + work.totals.queued <= 0;
-        Ok(answered(is_due || is_over || work.has_read || work.is_full || ended >= self.most_ended))
+        let is_full = work.is_full || ended >= self.most_ended;
+        let tells = work.terms.have_events(py)?;
+        Ok(answered(is_due || is_over || is_full || work.has_read || tells))
     }
 
     /// Let a queue be SNOOZED that is in no place: its row is all of `Rotation.move` that is left.

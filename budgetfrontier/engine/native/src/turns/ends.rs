@@ -68,9 +68,13 @@ impl Turns {
     ) -> PyResult<Ended> {
         let out = self.parts.out.bind(py);
         let Some(mine) = out.borrow().find(py, lease_id)? else { return Ok(Ended::Late) };
-        let Some(Mine { queue_id, key, cost: charged }) = mine.filter(|mine| mine.key.directive() == NORMAL) else {
+        let Some(Mine { queue_id, key, cost: charged, landed }) = mine.filter(|mine| mine.key.directive() == NORMAL)
+        else {
             return Ok(Ended::Left);
         };
+        if ending.has_address && work.limits.addresses {
+            return Ok(Ended::Left);
+        }
         let found = self.queue(py, queue_id, &mut work.has_read)?;
         if found.borrow().revision != work.limits.revision {
             return Ok(Ended::Left); // the settings of a queue are those of its head
@@ -92,7 +96,7 @@ impl Turns {
         let settings = work.limits.effective.borrow_mut(py).of_lease(&queue, lease)?;
         self.parts.dirty.bind(py).borrow_mut().insert(queue_id);
         self.parts.taken.bind(py).borrow_mut().put_away(key);
-        let rest = settings.politeness.rest(ending, self.parts.random.bind(py))?;
+        let rest = if landed { 0.0 } else { settings.politeness.rest(ending, self.parts.random.bind(py))? };
         queue.bytes += ending.size;
         if rest > 0.0 {
             let wake = Seconds::Float(now + rest); // copies `Finisher._rest`
@@ -123,6 +127,7 @@ impl Turns {
         };
         queue.out -= 1;
         queue.reserved -= cost;
+        queue.landed -= i64::from(landed);
         queue.queued -= 1; // copies `PendingTable.remove`
         queue.balance -= cost; // copies `charges.charge`
         queue.expenditure += cost;
@@ -130,7 +135,8 @@ impl Turns {
         queue.last_cost = cost;
         self.parts.charged.bind(py).borrow_mut().count(charged, queue_id);
         if ending.has_details {
-            self.remember(py, work, lease, queue_id, ending, counted)?;
+            let seconds = ending.fetch_seconds.filter(|_| !landed);
+            self.remember(py, work, lease, (queue_id, seconds), ending, counted)?;
         }
         let totals = &mut work.totals;
         totals.succeeded += 1;
@@ -146,6 +152,9 @@ impl Turns {
         if queue.group != 0 {
             let group = self.group(py, &queue)?;
             drop(queue);
+            if landed {
+                group.landed_ended()?;
+            }
             self.ended_in_group(work, &group, cost, ending.size, rest, now, moves)?;
             queue = found.borrow_mut();
         }
@@ -178,7 +187,7 @@ impl Turns {
         py: Python<'_>,
         work: &mut Work,
         lease: &Bound<'_, PyAny>,
-        queue: u32,
+        (queue, seconds): (u32, Option<f64>),
         ending: &Ending,
         counted: Option<Counted>,
     ) -> PyResult<()> {
@@ -199,7 +208,7 @@ impl Turns {
         self.parts.attempts.bind(py).borrow_mut().push(Attempt {
             queue,
             kind: SUCCESS,
-            seconds: ending.fetch_seconds,
+            seconds,
             links: found,
             new,
             own,

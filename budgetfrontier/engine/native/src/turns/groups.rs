@@ -60,6 +60,11 @@ impl<'py> Group<'py> {
         self.add(intern!(py, "out"), 1)?;
         self.add(intern!(py, "reserved"), cost)
     }
+
+    /// Count the end of a lease whose download was over: `GroupTurns.ended`.
+    pub fn landed_ended(&self) -> PyResult<()> {
+        self.add(intern!(self.record.py(), "landed"), -1)
+    }
 }
 
 impl Turns {

@@ -2,7 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyList, PyString};
+use pyo3::types::{PyBytes, PyFloat, PyList, PyString};
 
 use super::limits::{is_over_total, may_lease};
 use super::work::Work;
@@ -14,6 +14,16 @@ use crate::read_ahead::Record;
 use crate::records;
 use crate::snoozed_rows::{self, First};
 use crate::taken_keys::PendingKey;
+
+/// The URI of a pending record, as it is leased: numbers of Python are beside it.
+struct Head<'py> {
+    uri: Bound<'py, PyAny>,
+    url: Bound<'py, PyString>,
+    amount: u32,
+    cost: Bound<'py, PyAny>,
+    attempt: Bound<'py, PyAny>,
+    delivery: Bound<'py, PyAny>,
+}
 
 /// The length of the key of a URI without a precedence of its own: `storage/keys.py`, `pending`.
 const KEY: usize = 21;
@@ -50,11 +60,11 @@ impl Turns {
             };
             let Some((key, value)) = record else { break }; // all of it is out
             let (key, value) = (key.bind(py), value.bind(py));
-            let mut queue = found.borrow_mut();
-            let Some((amount, cost)) = self.cost(key.as_bytes()) else { break };
             let Some(place) = PendingKey::new(key.as_bytes()) else { break };
-            let Some((url, page)) = records::url(value.as_bytes(), queue.queue.bind(py).to_str()?) else { break };
-            let url = PyString::new(py, &url);
+            let name = found.borrow().queue.clone_ref(py);
+            let Some(head) = self.head(py, key, value, name.bind(py))? else { break };
+            let Head { uri, url, amount, cost, attempt, delivery } = head;
+            let mut queue = found.borrow_mut();
             let settings = effective.of_uri(&queue, &url, None)?;
             if queue.revision != work.limits.revision
                 || queue.balance_replenish_amount <= 0  // with the next, copies `budgets.must_retire`
@@ -71,12 +81,6 @@ impl Turns {
             {
                 break;
             }
-            let (uri, set) = (cost.uri.bind(py).call0()?, parts.set.bind(py));
-            set.call1((&uri, intern!(py, "url"), &url))?;
-            if let Some((via, hops)) = page {
-                set.call1((&uri, intern!(py, "via"), via))?;
-                set.call1((&uri, intern!(py, "hops"), hops))?;
-            }
             if work.limits.quotas {
                 drop(queue);
                 if parts.quota_reached.bind(py).call1((&found, &uri, &settings.given))?.is_truthy()? {
@@ -84,8 +88,7 @@ impl Turns {
                 }
                 queue = found.borrow_mut();
             }
-            let one = self.one.bind(py);
-            let of_lease = (lease_id, queue.queue.bind(py), uri, cost.cost.bind(py), &expires, one, one, id, key);
+            let of_lease = (lease_id, name, uri, cost, &expires, delivery, attempt, id, key);
             let lease = parts.lease.bind(py).call1(of_lease)?;
             leased.append(&lease)?;
             parts.dirty.bind(py).borrow_mut().insert(id);
@@ -93,7 +96,7 @@ impl Turns {
             parts.out.bind(py).borrow_mut().insert(
                 lease_id,
                 lease.unbind(),
-                Mine { queue_id: id, key: place, cost: amount },
+                Mine { queue_id: id, key: place, cost: amount, landed: false },
             );
             parts.ahead.borrow_mut(py).drop_first(id);
             ring.take_front();
@@ -171,6 +174,44 @@ impl Turns {
     /// `Turns._complete`.
     fn may_have_completed(&self, py: Python<'_>, queue: &LiveQueue) -> bool {
         queue.completed + self.parts.taken.bind(py).borrow().removed() as i64 >= queue.max_completed
+    }
+
+    /// Return the URI of a pending record, whatever it has beside its URL: `restore_pending`, `tries`. None if it has a
+    /// label, of which Python takes note (`Tables.note_label`).
+    fn head<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyBytes>,
+        value: &Bound<'py, PyBytes>,
+        queue: &Bound<'py, PyString>,
+    ) -> PyResult<Option<Head<'py>>> {
+        if let Some((amount, cost)) = self.cost(key.as_bytes())
+            && let Some((url, page)) = records::url(value.as_bytes(), queue.to_str()?)
+        {
+            let (url, uri, set) = (PyString::new(py, &url), cost.uri.bind(py).call0()?, self.parts.set.bind(py));
+            set.call1((&uri, intern!(py, "url"), &url))?;
+            if let Some((via, hops)) = page {
+                set.call1((&uri, intern!(py, "via"), via))?;
+                set.call1((&uri, intern!(py, "hops"), hops))?;
+            }
+            let (cost, one) = (cost.cost.bind(py).clone(), self.one.bind(py));
+            return Ok(Some(Head { uri, url, amount, cost, attempt: one.clone(), delivery: one.clone() }));
+        }
+        let uri = self.parts.restore.bind(py).call1((key, value, queue))?;
+        if !uri.getattr(intern!(py, "source"))?.is_none() {
+            return Ok(None);
+        }
+        let Some((attempts, deliveries)) = records::tries(value.as_bytes()) else { return Ok(None) };
+        let number = |tries: u16| (u32::from(tries) + 1).into_pyobject(py).map(Bound::into_any);
+        let cost = uri.getattr(intern!(py, "cost"))?;
+        Ok(Some(Head {
+            url: uri.getattr(intern!(py, "url"))?.cast_into()?,
+            amount: cost.extract()?,
+            cost,
+            attempt: number(attempts)?,
+            delivery: number(deliveries)?,
+            uri,
+        }))
     }
 
     /// Return the cost of a pending record without a rank of its own, if it is a low one.

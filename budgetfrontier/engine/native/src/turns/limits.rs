@@ -16,6 +16,8 @@ pub struct Limits {
     pub reached: bool,
     /// Whether there are quotas: `Tallies.kinds`.
     pub quotas: bool,
+    /// Whether the addresses of hosts are taken note of: `SettingsInForce.needs_addresses`.
+    pub addresses: bool,
     pub revision: i64,
     pub best_waiting: i64,
 }
@@ -24,8 +26,8 @@ impl<'py> FromPyObject<'_, 'py> for Limits {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (effective, paced, guarded, reached, quotas, revision, best_waiting) = given.extract()?;
-        Ok(Self { effective, paced, guarded, reached, quotas, revision, best_waiting })
+        let (effective, paced, guarded, reached, quotas, addresses, revision, best_waiting) = given.extract()?;
+        Ok(Self { effective, paced, guarded, reached, quotas, addresses, revision, best_waiting })
     }
 }
 

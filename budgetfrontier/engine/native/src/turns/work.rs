@@ -50,6 +50,7 @@ impl Work {
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.limits.effective)?;
+        visit.call(&self.terms.events)?;
         if let Some(Some(links)) = &self.links {
             links.traverse(visit)?;
         }
@@ -58,14 +59,25 @@ impl Work {
 }
 
 /// What calls look at beside the time: URIs in queues when they began, the seconds of a lease, the longest rest of a
-/// queue, and how many queues a lease wakes at the most.
+/// queue, how many queues a lease wakes at the most, and the events that hooks are told of at the end of a call.
 #[derive(Default)]
 pub struct Terms {
     pub queued: i64,
     pub ttl: f64,
     pub longest_delay: f64,
     pub most_due: usize,
+    pub events: Option<Py<PyAny>>,
 }
+
+impl Terms {
+    /// Return whether hooks are to be told of something.
+    pub fn have_events(&self, py: Python<'_>) -> PyResult<bool> {
+        self.events.as_ref().map_or(Ok(false), |events| events.bind(py).is_empty().map(|empty| !empty))
+    }
+}
+
+/// The fields of `Terms`, in order.
+pub type Given = (i64, f64, f64, usize, Py<PyAny>);
 
 /// Changes of the totals.
 pub struct Totals {
