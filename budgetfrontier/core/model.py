@@ -6,7 +6,7 @@ They have no behaviour of their own. The names of `vocabulary` can be imported f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 
@@ -507,6 +507,10 @@ class Summary(msgspec.Struct, kw_only=True):
 
     def keys(self) -> tuple[str, ...]:
         return self.__struct_fields__
+
+
+SIZES: Final = 1 << 40
+"""The sizes of responses are below this, so that no sum of them exceeds 63 bits: a tebibyte."""
 
 
 class _Ending(msgspec.Struct):

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from budgetfrontier.clock import LAST_TIME, Clock
 from budgetfrontier.core import uris
-from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease, Outcome, RunEnd
+from budgetfrontier.core.model import SIZES, CrawlUri, DeadLetter, Lease, Outcome, RunEnd
 from budgetfrontier.errors import FrontierError, InvalidUrl, WrongType
 from budgetfrontier.storage import keys
 
@@ -192,11 +192,11 @@ def waits(
 
 def size(value: object) -> int:
     """Return the size of a response, a whole number of bytes of at least 0."""
-    if type(value) is int and 0 <= value < 1 << 48:
+    if type(value) is int and 0 <= value < SIZES:
         return value  # the common case, without a call
-    found = exactly(value, 0, 1 << 48)
+    found = exactly(value, 0, SIZES)
     if found is None:
-        raise error_of_count(value)(f"size is a number of bytes below {1 << 48:,}, not {_brief(value):.60}")
+        raise error_of_count(value)(f"size is a number of bytes below {SIZES:,}, not {_brief(value):.60}")
     return found
 
 

@@ -49,7 +49,7 @@ from budgetfrontier.engine.known_urls import KnownUrls
 from budgetfrontier.engine.lost_frontiers import close_waiting, watch
 from budgetfrontier.engine.plain_turns import CUT_SHORT, DUE, MOST_ANSWERED
 from budgetfrontier.engine.runs import this_program
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierBusy, FrontierError
 from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings import Settings, as_settings
@@ -747,6 +747,9 @@ class Frontier:
             return f"<Frontier {path} closed>"
         if get_ident() != self._guard.thread:
             return f"<Frontier {path} of another thread or process>"
-        if self._guard.owner in (INSIDE, BROKEN):
-            return f"<Frontier {path} in a call>"
-        return f"<Frontier {path} {status_line(self.summary())}, {native.NAME} kernel>"
+        try:
+            if self._guard.owner not in (INSIDE, BROKEN):
+                return f"<Frontier {path} {status_line(self.summary())}, {native.NAME} kernel>"
+        except FrontierBusy:  # the kernel answers a call
+            pass
+        return f"<Frontier {path} in a call>"

@@ -56,7 +56,7 @@ def test_a_number_that_no_float_can_hold_is_refused_with_the_bound(value: int) -
     for name, call in calls.items():
         with pytest.raises(ValueError, match=rf"{name} is a number up to 1\.8e\+308, not a number of 1329 bits"):
             call()
-    with pytest.raises(ValueError, match="size is a number of bytes below 281,474,976,710,656, not a number of 1329"):
+    with pytest.raises(ValueError, match="size is a number of bytes below 1,099,511,627,776, not a number of 1329"):
         arguments.size(value)
 
 

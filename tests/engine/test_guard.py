@@ -237,6 +237,26 @@ def test_a_frontier_belongs_to_its_thread() -> None:
         assert crawl_state(f) == "NEW"
 
 
+def test_it_can_be_shown_in_the_middle_of_each_call() -> None:
+    class Showing(ManualClock):
+        shown: list[str] | None = None
+
+        def time(self) -> float:
+            if self.shown is not None:
+                self.shown.append(repr(f))
+            return super().time()
+
+    clock = Showing(1e9)
+    with memory(clock=clock) as f:
+        f.schedule_many([f"https://a{number}.test/" for number in range(9)])
+        f.finish(f.lease(1)[0])
+        clock.shown = []
+        f.schedule("https://b.test/")
+        f.finish(f.lease(1)[0], discovered=["https://c.test/"])
+        shown, clock.shown = clock.shown, None
+        assert shown and all(text.endswith(" in a call>") for text in shown)
+
+
 def test_it_can_be_shown_in_another_thread() -> None:
     with memory() as f:
         shown: list[str] = []

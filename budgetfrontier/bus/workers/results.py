@@ -18,7 +18,7 @@ from typing import Any
 
 from budgetfrontier.bus import request_meta
 from budgetfrontier.bus.messages import PageCrawled, RequestError
-from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome
+from budgetfrontier.core.model import SIZES, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.engine import arguments
 from budgetfrontier.rules.backoff import OVERLOADED
 
@@ -74,7 +74,7 @@ def ending_of(result: PageCrawled | RequestError, lease_id: int, *, retries: boo
             lease,
             outcome,
             fetch_seconds=seconds,
-            size=min(max(0, size), 1 << 48),
+            size=min(max(0, size), SIZES - 1),
             reason=reason,
             status=status,
             delay=delay,

@@ -23,9 +23,17 @@ CRATE: Final = Path("budgetfrontier/engine/native")  # a build starts in the fol
 NEEDS: Final = ["setuptools-rust>=1.12"]
 
 
+def asked() -> str:
+    """Return the kernel that the environment asks for: "python", "native" or "". Any other value ends the build."""
+    value = os.environ.get(SWITCH, "").casefold()
+    if value not in ("", "python", "native"):
+        raise SystemExit(f"{SWITCH} is python, native, or not set, not {value!r}")
+    return value
+
+
 def kernel_is_wanted() -> bool:
     """Tell whether to compile the kernel. Pythons without the stable ABI (PyPy, free-threaded) do not ask for it."""
-    wanted = os.environ.get(SWITCH)
+    wanted = asked()
     stable_abi = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
     return wanted == "native" or (wanted != "python" and stable_abi and shutil.which("cargo") is not None)
 
@@ -55,7 +63,7 @@ class BuildBackend(_BuildMetaBackend):
         try:
             return build(*args, **options)
         except (Exception, SystemExit) as e:  # setup() ends the process where a command fails
-            if not self._with_kernel or os.environ.get(SWITCH) == "native":
+            if not self._with_kernel or asked() == "native":
                 raise
             print(f"budgetfrontier: the native kernel is left out, for it was not built: {e}", file=sys.stderr)
         self._with_kernel = False

@@ -97,6 +97,11 @@ def test_a_kernel_that_is_demanded_and_cannot_be_compiled_ends_the_build(project
     assert build(project, "wheel", "native")[0] == ""
 
 
+def test_another_value_ends_the_build_and_is_named(project: Path) -> None:
+    name, stderr = build(project, "wheel", "rust")
+    assert name == "" and "BUDGETFRONTIER_KERNEL is python, native, or not set, not 'rust'" in stderr
+
+
 def test_a_source_distribution_asks_for_no_cargo(project: Path) -> None:
     with_cargo(project)
     name, stderr = build(project, "sdist", "native")
@@ -111,6 +116,7 @@ def test_a_source_distribution_asks_for_no_cargo(project: Path) -> None:
         (None, True, True, False),
         ("", True, False, True),
         ("python", True, False, False),
+        ("Python", True, False, False),
         ("native", True, False, True),
         ("native", False, True, True),
     ],

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
@@ -101,8 +101,14 @@ pub struct PlainBatch {
 }
 
 impl PlainBatch {
-    pub fn with_capacity(count: usize) -> Self {
-        Self { entries: Vec::with_capacity(count), each: Vec::with_capacity(count), ..Self::default() }
+    /// Return an empty batch with room for a number of URIs with usual paths: a MemoryError if there is none.
+    pub fn with_capacity(count: usize, text: usize) -> PyResult<Self> {
+        let mut batch = Self::default();
+        let room = batch.entries.try_reserve_exact(count).and_then(|()| batch.each.try_reserve_exact(count));
+        match room.and_then(|()| batch.text.try_reserve_exact(text)) {
+            Ok(()) => Ok(batch),
+            Err(_) => Err(PyMemoryError::new_err(())),
+        }
     }
 
     fn short<'py>(&self, py: Python<'py>, uri: &Uri) -> PyResult<Bound<'py, PyString>> {

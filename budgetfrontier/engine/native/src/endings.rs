@@ -15,8 +15,8 @@ use crate::ended_attempts::{NONE, UNKNOWN};
 /// The status from which on an answer is an error, and from which on contents do not count.
 const ERROR: i64 = 400;
 const REDIRECTION: i64 = 300;
-/// Sizes are less than this.
-const SIZES: i64 = 1 << 48;
+/// Sizes are less than this: `SIZES` of `core/model.py`.
+const SIZES: i64 = 1 << 40;
 
 /// The settings of the policy `standard`: `policies/politeness.py`.
 #[derive(Clone)]

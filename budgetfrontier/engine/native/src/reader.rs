@@ -100,7 +100,7 @@ impl BatchReader {
         other: &Bound<'_, PyAny>,
         carries: bool,
     ) -> PyResult<PlainBatch> {
-        let mut batch = PlainBatch::with_capacity(given.len());
+        let mut batch = PlainBatch::with_capacity(given.len(), 0)?;
         for item in given.iter() {
             let entry = match self.read_one(py, &item, authority, carries, &mut batch.text)? {
                 Some(found) => found,
@@ -251,8 +251,7 @@ impl BatchReader {
         given: &Bound<'_, PyList>,
         authority: &Bound<'_, PyAny>,
     ) -> PyResult<Option<PlainBatch>> {
-        let mut batch = PlainBatch::with_capacity(given.len());
-        batch.text.reserve(given.len() * USUAL_PATH);
+        let mut batch = PlainBatch::with_capacity(given.len(), given.len() * USUAL_PATH)?;
         for item in given.iter() {
             let found = self.read_one(py, &item, authority, false, &mut batch.text)?;
             let Some(entry) = found else { return Ok(None) };
