@@ -51,6 +51,12 @@ PAGES_ELSEWHERE = {
     "docs/howto/survive.md": "reports what was measured on a disk of its own: tests/crawler/test_survival.py",
     "docs/howto/migrate.md": "needs the files of other crawlers: tests/docs/test_migrate.py",
 }
+ENTRIES = {
+    r"(?<=--remove )\d+": ("adjust", "news", "--list"),
+    r"(?<=undo news )\d+(?= --list)": ("audit", "news", "--operation", "adjust"),
+    r"(?<=undo news )\d+\b(?! --list)": ("audit", "news", "--operation", "delete"),
+}
+"""Commands that list what other commands may name, by how those name it."""
 SERVER = re.compile(r"budgetfrontier (serve|console|bus-broker|bus-worker)|python3? -m (http\.server)")
 PORTS = ("8000", "8089", "7071", "5550")
 
@@ -172,12 +178,12 @@ class Walk:
 
     def _with_ids(self, command: str) -> str:
         """Return a command on an audit entry with the id of the newest that it can be on."""
-        for before, operation in (("--remove ", "adjust"), ("undo news ", "delete")):
-            if re.search(rf"{before}\d", command):
-                listing = ("audit", "news", "--operation", operation, "--format", "json")
-                entries = self._ends_well("", ForkedProcess(forked_main_in, str(self.folder), *listing))
+        for named, listing in ENTRIES.items():
+            if re.search(named, command):
+                program = ForkedProcess(forked_main_in, str(self.folder), *listing, "--format", "json")
+                entries = self._ends_well("", program)
                 newest = max(entry["id"] for entry in json.loads(entries))
-                command = re.sub(rf"({before})\d+", rf"\g<1>{newest}", command)
+                command = re.sub(named, str(newest), command)
         return command
 
     def _begin(self, name: str, command: str) -> None:
