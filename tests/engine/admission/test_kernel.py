@@ -143,6 +143,15 @@ def test_a_url_with_a_payload_or_a_page_is_no_matter_for_python() -> None:
         assert frontier.schedule_many([*given, *pages("a", 2)]).added == 5
 
 
+def test_uris_that_it_admits_go_out_by_their_priority() -> None:
+    given = [CrawlUri(f"http://a.test/{n}", priority=n % 3, payload=b"1") for n in range(6)]
+    expected = [msgspec.structs.replace(uri, cost=1) for uri in sorted(given, key=lambda uri: -uri.priority)]
+    python = mock.patch.object(candidates.Candidates, "prepare", side_effect=AssertionError)
+    with memory(concurrency=9) as frontier, python:
+        assert frontier.schedule_many(given).added == 6
+        assert [lease.uri for lease in frontier.lease(9)] == expected
+
+
 def check_story(options: dict[str, Any], story: list[tuple[str, list[Any]]]) -> None:
     """Let the same happen to a frontier with the kernel and to one without, and compare them after each step."""
     clock = ManualClock(START)
