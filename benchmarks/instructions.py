@@ -3,7 +3,8 @@
 Wall times are noisy, instructions are not. Each workload runs twice in processes of their own, over a copy of the same
 prepared frontier, the second time with twice as many URIs: the difference is what those cost, without the start of the
 interpreter. The URLs that are scheduled are made before, as many in both runs, so that they cost nothing. Commits are
-included: one every COMMIT operations, since under callgrind the clock would make hundreds.
+included: one every COMMIT operations, since under callgrind the clock would make hundreds. Hosts are *cold* where the
+caches have room for so few that none is in memory when it comes again, as in a crawl of millions of hosts.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Any
 from benchmarks import ours, script
 from benchmarks.streams import Pages
 from budgetfrontier import CrawlUri, Finish, Frontier, Lease
+from budgetfrontier.engine import pending, queue_cache
+from budgetfrontier.engine.admission import candidates, seen
 from budgetfrontier.testing import ManualClock
 
 HERE = Path(__file__).parent
@@ -30,6 +33,8 @@ HERE = Path(__file__).parent
 COUNT = 8000  # URIs of the shorter run
 PENDING = 24_000  # of the prepared frontiers
 HOSTS = 500
+COLD_HOSTS = 6000
+ROOM = 512  # for hosts in the caches of a process to which they are cold
 LEASES = 64  # of one lease
 COMMIT = 4000  # operations
 LINKS = 5  # discovered on each page
@@ -43,6 +48,7 @@ PAYLOADS = "payloads"
 
 DRAINS: dict[str, dict[str, Any]] = {
     "rotation": {},
+    "cold hosts": {"hold_queues": False},
     "zipf": {},
     "one host": {},
     "politeness": {"politeness": {"min_delay": 1}},
@@ -87,6 +93,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     f"schedule {PAYLOADS}": {},
     "schedule_many": {},
     "schedule_many pages": {},
+    "schedule_many cold pages": {"hold_queues": False},
     "schedule_many overrides": DRAINS["overrides"],
     "schedule_many patterns": {"overrides": PATTERNS},
     "schedule_many max_queued": {"max_queued": 1_000_000},
@@ -105,8 +112,18 @@ def urls(name: str, count: int) -> Iterator[str]:
         rnd = random.Random(1)
         hosts = rnd.choices(range(HOSTS), cum_weights=list(accumulate(1 / (i + 1) for i in range(HOSTS))), k=count)
     else:
-        hosts = [0 if name == "one host" else i % HOSTS for i in range(count)]
+        hosts = [0 if name == "one host" else i % _hosts(name) for i in range(count)]
     return (_url(i, host) for i, host in enumerate(hosts))
+
+
+def _hosts(name: str) -> int:
+    return COLD_HOSTS if "cold" in name else HOSTS
+
+
+def forget_hosts() -> None:
+    """Make all hosts cold to this process: it has no more of a queue in memory than its next URI."""
+    queue_cache.CACHE = candidates.AUTHORITIES = seen.RECENT = ROOM
+    pending.MOST_READ = 0
 
 
 def _url(number: int, host: int) -> str:
@@ -124,9 +141,9 @@ def _settings(changes: dict[str, Any]) -> Any:
     return type(settings).from_dict({**settings.to_dict(), **others}) if others else settings
 
 
-def prepare_pages(file: Path) -> None:
+def prepare_pages(name: str, file: Path) -> None:
     """Write the links of pages, half of them known, each page a line after one with the seeds."""
-    pages = Pages(HOSTS)
+    pages = Pages(_hosts(name))
     lines = [pages.seeds(), *(pages.page() for _ in range(2 * COUNT // PAGE))]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
 
@@ -194,7 +211,7 @@ def _finish_with_links(frontier: Frontier, call: str, leases: list[Lease]) -> No
 
 def schedule(name: str, folder: Path, count: int) -> None:
     """Schedule `count` new URIs in an empty frontier; with "full" in the name, some are refused."""
-    if name == "schedule_many pages":
+    if name.endswith("pages"):
         pages = [line.split() for line in (folder.parent / PAGES_FILE).read_text().splitlines()]
         batches = pages[: 1 + count // PAGE]
     else:
@@ -230,7 +247,7 @@ def measure(name: str, call: str, room: Path) -> float:
     prepared = room / "prepared"
     if name in DRAINS:
         prepare(name, prepared)
-    prepare_pages(room / PAGES_FILE)
+    prepare_pages(name, room / PAGES_FILE)
     for count in (COUNT, 2 * COUNT):
         folder = room / "measured"
         if name in DRAINS:
@@ -243,6 +260,8 @@ def measure(name: str, call: str, room: Path) -> float:
 
 def _workload(arguments: list[str]) -> None:
     name, call, folder, count = arguments
+    if "cold" in name:
+        forget_hosts()
     if name in DRAINS:
         drain(name, call, Path(folder), int(count))
     else:

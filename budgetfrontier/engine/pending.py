@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import Any
 
 from budgetfrontier.core.model import QueueRecord
 from budgetfrontier.engine.native import kernel
-from budgetfrontier.engine.read_ahead import ReadAhead
+from budgetfrontier.engine.read_ahead import ReadAhead, Walk
 from budgetfrontier.engine.taken_keys import Record, TakenKeys
 from budgetfrontier.engine.url_table import Arrival, New, UrlTable
 from budgetfrontier.rules.queued_totals import is_queued
@@ -89,9 +90,14 @@ class PendingTable:
 
     def read(self, queue_id: int) -> Record | None:
         """Read more records of a queue, and return the first; None if all its URIs are out."""
+        cursor, walk, share, room = self.reading()
+        return self.ahead.read(queue_id, cursor, self.taken, walk, share, room)
+
+    def reading(self) -> tuple[Any, Walk, int, int]:
+        """Return what `ReadAhead.read` takes beside a queue and the keys taken, for all reads of one lease."""
         if self.taken.removed >= MOST_REMOVED:
             self.delete_removed()
-        return self.ahead.read(queue_id, self._env.pending, self.taken, self._walk, self._share, MOST_READ)
+        return self._env.pending, self._walk, self._share, MOST_READ
 
     def _walk(self, start: bytes, prefix: bytes, length: int) -> tuple[list[Record], bytes]:
         """Return the next records of a queue that are not taken, and the last key that was met.

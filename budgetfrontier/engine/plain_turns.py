@@ -17,7 +17,7 @@ from budgetfrontier.engine.group_table import LiveGroup
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.tables import Tables
-from budgetfrontier.storage.environment import Environment
+from budgetfrontier.storage import keys
 from budgetfrontier.storage.uri_values import LOW_COSTS, PLAIN_KIND, restore_pending
 
 DUE: Final = 2
@@ -40,7 +40,6 @@ class AdmissionParts(NamedTuple):
     how many URIs of a queue may be out, and whether their URLs are kept."""
     admits_links: Callable[[], bool]
     """Returns whether the kernel may admit plain links of pages by itself."""
-    env: Environment
     ids: dict[str, int]
     find_or_create: Callable[[str], QueueRecord]
     insert: Callable[..., None]
@@ -72,8 +71,11 @@ class PlainTurns:
             "cache": queues.cache,
             "dirty": queues.dirty,
             "get": queues.get,
+            "env": tables.env,
+            "queues": tables.env.db[keys.QUEUES],
+            "queue_ids": tables.env.db[keys.QUEUE_IDS],
             "ahead": pending.ahead,
-            "read": pending.read,
+            "reading": pending.reading,
             "restore": restore_pending,
             "taken": pending.taken,
             "out": tables.leases.out,

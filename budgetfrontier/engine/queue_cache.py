@@ -46,8 +46,11 @@ class QueueCache:
         """Ids in memory, by key."""
         self._ahead = False
         """Whether records were written since the last commit: none is dirty any more, but something has changed."""
-        self.overfull = False
+
+    @property
+    def overfull(self) -> bool:
         """Whether more records are in memory than there is room for: `trim` drops some."""
+        return len(self.cache) > CACHE
 
     @property
     def has_changed(self) -> bool:
@@ -59,7 +62,6 @@ class QueueCache:
         queue = self.cache.get(queue_id)
         if queue is None:
             queue = self.cache[queue_id] = self._read(queue_id)
-            self.overfull |= len(self.cache) > CACHE
         self.dirty.add(queue_id)
         return queue
 
@@ -119,7 +121,6 @@ class QueueCache:
         queue = self.cache[queue_id] = LiveQueue(key, queue_id)
         self.ids[key] = queue_id
         self.dirty.add(queue_id)
-        self.overfull |= len(self.cache) > CACHE
         return queue
 
     def _id(self, key: str) -> int | None:
@@ -152,7 +153,7 @@ class QueueCache:
         txn.cursor(self._table).putmulti(records)
         cursor = txn.cursor(db[keys.ACTIVE])
         for row in left:
-            if cursor.set_key(row):
+            if cursor.key() == row or cursor.set_key(row):  # the next row often follows the one deleted
                 cursor.delete()
         cursor.putmulti(joined)
         self.dirty.clear()
@@ -182,14 +183,13 @@ class QueueCache:
 
         Call it only between operations, when no record in use may still change. `each` does so, too.
         """
-        if len(self.cache) > CACHE:
+        if self.overfull:
             self._ahead |= bool(self.dirty)
             self._env.most_queues -= len(self.dirty)  # LMDB has their pages in memory until the commit
             self.flush()
             _drop_oldest(self.cache)
         if len(self.ids) > CACHE:
             _drop_oldest(self.ids)
-        self.overfull = False
 
 
 def _drop_oldest(cache: dict[Any, Any]) -> None:

@@ -15,6 +15,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instructions, "COUNT", 50)
     monkeypatch.setattr(instructions, "PENDING", 120)
     monkeypatch.setattr(instructions, "HOSTS", 10)
+    monkeypatch.setattr(instructions, "COLD_HOSTS", 10)
 
 
 @pytest.mark.parametrize("call", instructions.DRAIN_CALLS)
@@ -28,7 +29,7 @@ def test_as_many_uris_end_as_are_counted(name: str, call: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", instructions.SCHEDULES)
 def test_as_many_uris_are_new_as_are_counted(name: str, tmp_path: Path) -> None:
-    instructions.prepare_pages(tmp_path / instructions.PAGES_FILE)
+    instructions.prepare_pages(name, tmp_path / instructions.PAGES_FILE)
     instructions.schedule(name, tmp_path / "f", 100)
     with Reader(tmp_path / "f") as reader:
         scheduled = reader.summary().scheduled

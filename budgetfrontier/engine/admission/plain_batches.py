@@ -153,7 +153,7 @@ class PlainBatches:
     def parts(self, admits_links: Callable[[], bool]) -> AdmissionParts:
         """Return the parts by which the kernel places URIs, and admits links if `admits_links` says that it may."""
         tables, queues = self._tables, self._tables.queues
-        of_tables = tables.env, queues.ids, queues.find_or_create, tables.pending.insert
+        of_tables = queues.ids, queues.find_or_create, tables.pending.insert
         return AdmissionParts(self._kernel, self._candidates.authority, self._kind, admits_links, *of_tables)
 
     def _kind(self) -> tuple[bytes, int, int, bool]:

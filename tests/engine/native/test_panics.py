@@ -78,6 +78,9 @@ def everything(path: Path, clock: ManualClock) -> None:
         frontier.schedule_many(pages("abcd", 9))
         frontier.internals.forget_urls([frontier.internals.kept_urls()[0].fingerprint])
         frontier.schedule_many(pages("abcd", 9))
+    with memory(max_bandwidth=9) as frontier:
+        frontier.schedule_many(pages("a", 2))
+        frontier.lease(1)
 
 
 def end(frontier: Frontier, lease: Lease, way: int) -> None:

@@ -399,7 +399,7 @@ impl LiveQueue {
 
     /// Return the record in a stored value; None if the value is not as records are written.
     #[staticmethod]
-    fn decode(py: Python<'_>, value: &[u8]) -> Option<Self> {
+    pub fn decode(py: Python<'_>, value: &[u8]) -> Option<Self> {
         Self::read(py, &mut Reader(value)).filter(|record| {
             let natural = [record.position, record.row, record.parked];
             natural.iter().all(|number| *number >= 0)

@@ -22,6 +22,12 @@ impl QueueRecords {
     pub fn find<'py>(&self, py: Python<'py>, id: u32) -> Option<Bound<'py, LiveQueue>> {
         self.records.get(&id).map(|queue| queue.bind(py).clone())
     }
+
+    pub fn insert(&mut self, id: u32, queue: Py<LiveQueue>) {
+        if self.records.insert(id, queue).is_none() {
+            self.order.push_back(id);
+        }
+    }
 }
 
 #[pymethods]
@@ -48,9 +54,7 @@ impl QueueRecords {
     }
 
     fn __setitem__(&mut self, id: u32, queue: Py<LiveQueue>) {
-        if self.records.insert(id, queue).is_none() {
-            self.order.push_back(id);
-        }
+        self.insert(id, queue);
     }
 
     fn __delitem__(&mut self, id: u32) -> PyResult<()> {

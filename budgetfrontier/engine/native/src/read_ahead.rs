@@ -94,7 +94,7 @@ impl ReadAhead {
     /// Read the next run of a queue, after one that is used up or missing; return its first record, None if all URIs
     /// are out.
     #[allow(clippy::too_many_arguments)]
-    fn read(
+    pub fn read(
         slf: &Bound<'_, Self>,
         queue_id: u32,
         cursor: &Bound<'_, PyAny>,

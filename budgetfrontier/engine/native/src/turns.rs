@@ -16,7 +16,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict, PyList, PyTuple};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyTuple};
 
 use self::ends::Ended;
 use self::limits::Limits;
@@ -50,8 +50,12 @@ struct Parts {
     cache: Py<QueueRecords>,
     dirty: Py<QueueIds>,
     get: Py<PyAny>,
+    env: Py<PyAny>,
+    /// The tables of records and ids of queues.
+    queues: Py<PyAny>,
+    queue_ids: Py<PyAny>,
     ahead: Py<ReadAhead>,
-    read: Py<PyAny>,
+    reading: Py<PyAny>,
     restore: Py<PyAny>,
     taken: Py<TakenKeys>,
     out: Py<LeasesOut>,
@@ -107,8 +111,8 @@ impl Turns {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let Parts { get, read, counters, limited, quota_reached, count_success, random, .. } = &self.parts;
-        [get, read, counters, limited, quota_reached, count_success, random]
+        let Parts { get, env, reading, counters, limited, quota_reached, count_success, random, .. } = &self.parts;
+        [get, env, reading, counters, limited, quota_reached, count_success, random]
             .into_iter()
             .try_for_each(|part| visit.call(part))?;
         let Ok(work) = self.work.try_lock() else { return Ok(()) };
@@ -201,7 +205,7 @@ impl Turns {
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let mut lock = self.lock()?;
-        let (work, terms) = (begun(&mut lock)?, links::Terms::now(py, moves)?);
+        let (work, terms) = (begun(&mut lock)?, links::Terms::now(py, &self.parts.env, moves)?);
         let batch = &mut batch.borrow_mut();
         self.place_on_queues(py, work, &terms, batch, page, links::NO_QUEUE, now, moves)?;
         Ok(batch.entries.len())
@@ -393,6 +397,30 @@ impl Turns {
             return Ok(queue);
         }
         *has_read = true;
-        Ok(self.parts.get.bind(py).call1((queue_id,))?.cast_into()?)
+        self.read(py, queue_id)
+    }
+
+    /// Return the record of a queue that is not in memory, to be changed: copies `QueueCache.get`, which does so if it is
+    /// missing, damaged or of other lengths.
+    fn read<'py>(&self, py: Python<'py>, queue_id: u32) -> PyResult<Bound<'py, LiveQueue>> {
+        let value = self.stored(py, &self.parts.queues, &queue_id.to_be_bytes())?;
+        let is_sound = |record: &LiveQueue| {
+            record.id == i64::from(queue_id) && (0.0..f64::INFINITY).contains(&record.wake_time.value())
+        };
+        match value.and_then(|value| LiveQueue::decode(py, value.as_bytes())).filter(is_sound) {
+            Some(record) => {
+                let queue = Bound::new(py, record)?;
+                self.parts.cache.bind(py).borrow_mut().insert(queue_id, queue.clone().unbind());
+                Ok(queue)
+            }
+            None => Ok(self.parts.get.bind(py).call1((queue_id,))?.cast_into()?),
+        }
+    }
+
+    /// Return the value of a key in a table; None if there is none.
+    fn stored<'py>(&self, py: Python<'py>, table: &Py<PyAny>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let txn = self.parts.env.bind(py).getattr(intern!(py, "txn"))?;
+        let value = txn.call_method1(intern!(py, "get"), (PyBytes::new(py, key), py.None(), table))?;
+        Ok(value.cast_into().ok())
     }
 }

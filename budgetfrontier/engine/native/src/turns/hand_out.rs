@@ -10,7 +10,7 @@ use super::{Cost, Turns};
 use crate::leases_out::Mine;
 use crate::live_queue::{LiveQueue, Seconds, State};
 use crate::overrides::QueueSettings;
-use crate::read_ahead::Record;
+use crate::read_ahead::ReadAhead;
 use crate::records;
 use crate::snoozed_rows::{self, First};
 use crate::taken_keys::PendingKey;
@@ -31,6 +31,9 @@ const KEY: usize = 21;
 const KIND: std::ops::Range<usize> = 4..9;
 const COST: std::ops::Range<usize> = 9..13;
 
+/// What `ReadAhead::read` needs of `PendingTable.reading`: a cursor, a function, a share and the room for all runs.
+type Reading = (Py<PyAny>, Py<PyAny>, usize, usize);
+
 impl Turns {
     /// Hand out up to `count` URIs into a list; return whether the ring is used up.
     pub(super) fn turns(
@@ -46,7 +49,7 @@ impl Turns {
         let effective = work.limits.effective.clone_ref(py);
         let mut effective = effective.borrow_mut(py);
         let expires = PyFloat::new(py, deadline);
-        let (mut ring, mut used_up) = (parts.ring.bind(py).borrow_mut(), false);
+        let (mut ring, mut used_up, mut reading) = (parts.ring.bind(py).borrow_mut(), false, None);
         for lease_id in first_id..first_id + count as i64 {
             let Some(id) = ring.first() else {
                 used_up = true;
@@ -56,7 +59,14 @@ impl Turns {
             let in_memory = parts.ahead.borrow(py).first(py, id);
             let record = match in_memory {
                 Some(record) => Some(record),
-                None => parts.read.bind(py).call1((id,))?.extract::<Option<Record>>()?,
+                None => {
+                    let (cursor, walk, share, room) = match &reading {
+                        Some(reading) => reading,
+                        None => reading.insert(parts.reading.bind(py).call0()?.extract::<Reading>()?),
+                    };
+                    let (ahead, taken) = (parts.ahead.bind(py), parts.taken.bind(py));
+                    ReadAhead::read(ahead, id, cursor.bind(py), taken, walk.bind(py), *share, *room)?
+                }
             };
             let Some((key, value)) = record else { break }; // all of it is out
             let (key, value) = (key.bind(py), value.bind(py));

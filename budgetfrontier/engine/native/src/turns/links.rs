@@ -30,7 +30,6 @@ struct Admission {
     authority: Py<PyAny>,
     /// Returns the fields of `Kind`.
     kind: Py<PyAny>,
-    env: Py<PyAny>,
     /// The ids of queues in memory by key, and the function that returns the record of any other.
     ids: Py<PyDict>,
     find_or_create: Py<PyAny>,
@@ -53,28 +52,26 @@ pub struct Terms {
 
 impl Terms {
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let Admission { authority, kind, env, find_or_create, insert, .. } = &self.admission;
-        [authority, kind, env, find_or_create, insert, &self.see, &self.put]
-            .into_iter()
-            .try_for_each(|one| visit.call(one))
+        let Admission { authority, kind, find_or_create, insert, .. } = &self.admission;
+        [authority, kind, find_or_create, insert, &self.see, &self.put].into_iter().try_for_each(|one| visit.call(one))
     }
 
-    pub fn now(py: Python<'_>, moves: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn now(py: Python<'_>, env: &Py<PyAny>, moves: &Bound<'_, PyAny>) -> PyResult<Self> {
         let admission: Admission = moves.getattr(intern!(py, "admission"))?.extract()?;
         let kind = admission.kind.bind(py).call0()?.extract()?;
-        let env = admission.env.bind(py);
+        let env = env.bind(py);
         let see = env.getattr(intern!(py, "seen"))?.getattr(intern!(py, "put"))?.unbind();
         let put = env.getattr(intern!(py, "pending"))?.getattr(intern!(py, "putmulti"))?.unbind();
         Ok(Self { admission, kind, see, put })
     }
 
     /// Return them if the kernel may admit links: None if Python has to.
-    fn of_links(py: Python<'_>, moves: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Self>>> {
+    fn of_links(py: Python<'_>, env: &Py<PyAny>, moves: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Self>>> {
         let admission = moves.getattr(intern!(py, "admission"))?;
         if admission.is_none() || !admission.call_method0(intern!(py, "admits_links"))?.is_truthy()? {
             return Ok(None);
         }
-        Self::now(py, moves).map(|terms| Some(Arc::new(terms)))
+        Self::now(py, env, moves).map(|terms| Some(Arc::new(terms)))
     }
 }
 
@@ -107,7 +104,7 @@ impl Turns {
         moves: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Links>> {
         if work.links.is_none() {
-            work.links = Some(Terms::of_links(py, moves)?);
+            work.links = Some(Terms::of_links(py, &self.parts.env, moves)?);
         }
         let Some(Some(terms)) = work.links.clone() else { return Ok(None) };
         let admission = &terms.admission;
@@ -185,7 +182,7 @@ impl Turns {
         } else {
             self.insert(py, terms, &records)?;
         }
-        work.is_full |= admission.env.bind(py).getattr(intern!(py, "due"))?.is_truthy()?;
+        work.is_full |= self.parts.env.bind(py).getattr(intern!(py, "due"))?.is_truthy()?;
         let mut own = 0;
         for ((found, id), row) in queues.iter().zip(ids).zip(rows) {
             if id == queue {
@@ -204,14 +201,29 @@ impl Turns {
         admission: &Admission,
         key: &Bound<'py, PyString>,
     ) -> PyResult<Bound<'py, LiveQueue>> {
-        if let Some(id) = admission.ids.bind(py).get_item(key)?
-            && let id = id.extract::<u32>()?
-            && let Some(found) = self.parts.cache.borrow(py).find(py, id)
-        {
-            self.parts.dirty.borrow_mut(py).insert(id);
-            return Ok(found);
-        }
-        Ok(admission.find_or_create.bind(py).call1((key,))?.cast_into::<LiveQueue>()?)
+        let ids = admission.ids.bind(py);
+        let id = match ids.get_item(key)? {
+            Some(id) => id.extract::<u32>()?,
+            None => {
+                let stored = self.stored(py, &self.parts.queue_ids, key.to_str()?.as_bytes())?;
+                let Some(id) = stored.and_then(|id| id.as_bytes().try_into().map(u32::from_be_bytes).ok()) else {
+                    return Ok(admission.find_or_create.bind(py).call1((key,))?.cast_into::<LiveQueue>()?);
+                };
+                ids.set_item(key, id)?;
+                id
+            }
+        };
+        let in_memory = self.parts.cache.borrow(py).find(py, id);
+        let found = match in_memory {
+            Some(found) => found,
+            None => {
+                let found = self.read(py, id)?;
+                found.borrow_mut().queue = key.clone().unbind(); // one string for both
+                found
+            }
+        };
+        self.parts.dirty.borrow_mut(py).insert(id);
+        Ok(found)
     }
 
     /// Add pending records that were never there before, in the order of their keys: copies `PendingTable.insert`.
@@ -225,7 +237,7 @@ impl Turns {
         }
         drop(ahead);
         terms.put.bind(py).call1((records,))?;
-        terms.admission.env.bind(py).call_method1(intern!(py, "wrote"), (size, records.len()))?;
+        self.parts.env.bind(py).call_method1(intern!(py, "wrote"), (size, records.len()))?;
         Ok(())
     }
 
