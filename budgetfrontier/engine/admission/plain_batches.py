@@ -1,7 +1,7 @@
 """Batches whose URIs all have the same cost and place, read and packed by the compiled kernel.
 
 The results, and every record that is written, are those of `Candidates.read` and `Placer`: tests/engine/admission/
-test_kernel.py compares them. Needs half of the instructions of a page of links.
+test_kernel.py compares them. Needs less than a third of the instructions of a page of links.
 """
 
 from __future__ import annotations
