@@ -29,6 +29,7 @@ class Ran(NamedTuple):
     spent: int
     scheduled: int
     paused: float = 0.0
+    killed: bool = False
 
     @property
     def crawled(self) -> float:
@@ -96,7 +97,7 @@ class History:
             self.folder = copy
             with Reader(self.path) as reader:
                 ended = reader.runs()[-1].ended or ended
-        self.runs.append(Ran(began, ended, fetched, spent, fetches, rested))
+        self.runs.append(Ran(began, ended, fetched, spent, fetches, rested, killed))
 
     def _pause(self, frontier: Frontier, ran: Ran) -> float:
         """Pause, look, and go on; return for how long that was."""
@@ -139,7 +140,8 @@ class History:
         """
         newest = max(run.ended for run in self.runs) + 1
         fetched, spent = (sum(run[place] for run in self.runs) for place in (2, 3))
-        ran = sum(run.crawled for run in self.runs if run.scheduled or run.ended - run.began >= 60)
+        kept = [run for run in self.runs if run.scheduled or run.killed or run.paused or run.ended - run.began >= 60]
+        ran = sum(run.crawled for run in kept)
         rows = self.rows(0.0, newest)
         found = window(rows, 0.0, newest)
         if not ran:
