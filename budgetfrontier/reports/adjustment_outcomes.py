@@ -75,6 +75,7 @@ def _outcome_of(view: View, entry: AuditEntry, end: AuditEntry | None, now: floa
             retired_before=retired,
         )
     until = end.effect.get("then", {}) if _is_of_same(view, entry, end) else {}
+    until = end.effect.get("then_of", {}).get(str(entry.id), until)  # of a list
     return AdjustmentOutcome(
         queues=found.queues,
         seconds=max(end.when - began, 0.0),

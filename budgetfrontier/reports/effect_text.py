@@ -11,7 +11,7 @@ from budgetfrontier.settings.quantities import in_words as in_words_of_settings
 from budgetfrontier.settings.quantities import with_unit
 
 _TIMES = ("wake_time", "block", "delayed", "rest", "closed_until", "until", "as_of")  # values that are epoch seconds
-_KEPT = ("inverse", "then", "promised")
+_KEPT = ("inverse", "then", "then_of", "promised")
 """Parts that are told otherwise, or that only another command looks at."""
 _LISTED = 20  # items of a list that are shown themselves, unless they have parts of their own
 

@@ -160,7 +160,7 @@ _RULES: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
     **dict.fromkeys(("promised", "replaced", "withdrawn", "scope_unknown", "warnings"), _told),
 }
 """The rules by which parts of effects are merged that are not merged as usual."""
-_OF_ONE: Final = ("inverse", "retired_upto")
+_OF_ONE: Final = ("inverse", "retired_upto", "then_of")
 """Parts of effects that mean something in their partition alone."""
 
 

@@ -113,9 +113,10 @@ def _at_once(kernel: Kernel, entry: AuditEntry, command: str, args: dict[str, An
 
 
 def _undo_list(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    entries = list_of(kernel.tables.env.view(), int(args["id"]))
-    change = check_list(entries, kernel.tables.in_force.adjustments, force=bool(args.get("force")))
-    effect = {"command": "adjust", "entries": [one.id for one in entries]}
+    of_list = list_of(kernel.tables.env.view(), int(args["id"]))
+    change, entries = check_list(of_list, kernel.tables.in_force.adjustments, force=bool(args.get("force")))
+    then_of = {str(one.id): standing_of(kernel, one, None) for one in entries}
+    effect = {"command": "adjust", "entries": [one.id for one in entries], "then_of": then_of}
     return effect | _edited(kernel, change, now) | kept_promise(args)
 
 

@@ -150,22 +150,26 @@ def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: b
     return Edit(remove, restore)
 
 
-def check_list(entries: Sequence[AuditEntry], in_force: Sequence[Override], *, force: bool) -> Edit:
-    """Return the change of the adjustments that undoes entries, the newest first. Raises FrontierError.
+def check_list(
+    entries: Sequence[AuditEntry], in_force: Sequence[Override], *, force: bool
+) -> tuple[Edit, list[AuditEntry]]:
+    """Return the change of the adjustments that undoes entries, the newest first, and these. Raises FrontierError.
 
     With `force`, those of which nothing is in force any more are left out, unless that is so of all.
     """
-    after = [*in_force]
+    after, undone = [*in_force], list[AuditEntry]()
     for entry in entries:
         try:
             after = edited(after, check_adjusting(entry, after, force=force))
         except FrontierError as error:
             if not force:
                 raise FrontierError(f"{error}{'' if str(error).endswith(FORCE) else f'; {FORCE}'}") from None
+        else:
+            undone.append(entry)
     there, stay = {one.id for one in in_force}, {one.id for one in after}
     if there == stay:
         raise _replaced(entries[0])
-    return Edit(sorted(there - stay), [one for one in after if one.id not in there])
+    return Edit(sorted(there - stay), [one for one in after if one.id not in there]), undone
 
 
 def _replaced(entry: AuditEntry) -> FrontierError:
@@ -286,9 +290,8 @@ def preview(
     number, force, in_force = int(args["id"]), bool(args.get("force")), view.adjustments()
     look = of_change or partial(preview_of, now=now)
     if args.get("list"):
-        entries = list_of(view, number)
+        change, entries = check_list(list_of(view, number), in_force, force=force)
         undoes = f"{entry_in_words(number, 'adjust')}, and its list: {counted(len(entries), 'adjustment')}"
-        change = check_list(entries, in_force, force=force)
         return {"undoes": undoes, "entries": [one.id for one in entries]} | _adjusted(view, "adjust", change, look)
     entry, command = find(view, number, "undo")
     _check_begun(view, entry, command)

@@ -237,6 +237,9 @@ def test_one_undo_takes_the_whole_list_back(job: Path, listed: Path, cli: Cli) -
     with Reader(job / "frontier") as reader:
         *_, entry = reader.audit()
     assert (entry.command, entry.reason, entry.effect["entries"]) == ("undo", "too strict", [3, 2, 1])
+    for number in (1, 3):
+        outcome = cli("audit", job, number, "--outcome").out
+        assert "until it was undone by 4, fetched 0 " in outcome and "unknown" not in outcome
     assert "1, adjust, is undone already" in cli("undo", job, 1).err
     assert "1, adjust, is undone already, with its list" in cli("undo", job, 1, "--list").err
     assert cli("undo", job, 4).code == 0
@@ -272,7 +275,9 @@ def test_what_was_taken_out_since_is_left_out_by_force(job: Path, listed: Path, 
     assert cli("adjust", job, "--remove", 1).code == 0
     assert "`undo --force` does it nevertheless" in cli("undo", job, 3, "--list").err
     assert len(adjusted(job)) == 2
-    assert cli("undo", job, 3, "--list", "--force").code == 0 and adjusted(job) == []
+    assert "its list: 2 adjustments" in cli("undo", job, 3, "--list", "--force", "--dry-run").out
+    assert "its list, 2 adjustments: removed adjustment 2, 3" in cli("undo", job, 3, "--list", "--force").out
+    assert adjusted(job) == []
 
 
 def test_other_entries_are_of_no_list(job: Path, cli: Cli) -> None:
