@@ -108,7 +108,7 @@ def _rests(whose: str, one: Simulated) -> list[str]:
     within = likely_ends(one.draws)
     ends = "the end may be far from this"
     if within is not None:
-        ends = f"in about nine of ten cases it ends after {_range(*map(describe_duration, within))}"
+        ends = f"in about four of five cases it ends after {_range(*map(describe_duration, within))}"
     return [
         f"{whose}, {percent(_share(one, one.overloaded))} of the fetches are answered with 429 or 503, as often as "
         f"until now, and their hosts rest, longer after each: {ends}; when a host recovers, or gets worse, nobody can "

@@ -61,5 +61,5 @@ def test_how_unsure_the_end_is_where_hosts_rest_is_said_of_each_that_is_simulate
     [one] = rests([plain, overloaded])
     assert one.startswith("As proposed, 20% of the fetches are answered with 429 or 503")
     assert one in doubts([plain, overloaded])
-    assert "in about nine of ten cases it ends after 26m4s to 4h25m;" in one
+    assert "in about four of five cases it ends after 26m4s to 4h25m;" in one
     assert ": the end may be far from this; when a host" in rests([simulated((3600, 10), overloaded=2)])[0]

@@ -771,6 +771,16 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
     assert [entry.command for entry in audited(job)] == ["retire"]
 
 
+def test_a_simulation_of_the_crawl_as_it_is_has_no_settings_to_try(job: Path) -> None:
+    async def act(client: Client, console: Console) -> str:
+        operator = Operator(client)
+        await operator.sign_in()
+        return await operator.send({"op": "simulate", "match": "", "total": "", "set": "", "max_fetches": "9"})
+
+    result = visit(job, act, token=TOKEN)
+    assert "How sure it is" in result and "Dry run of these settings" not in result
+
+
 @pytest.mark.parametrize(
     ("form", "said"),
     [
