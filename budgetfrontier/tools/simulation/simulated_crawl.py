@@ -89,7 +89,7 @@ class SimulatedCrawl:
             self._frontier.commit()  # takes the next step of the command in progress
         for match, settings in question.changes:
             self._frontier.adjust(match=match, who="simulate", **settings)
-        if self._kernel.counters.state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        if self._frontier.state in (CrawlState.PAUSED, CrawlState.PAUSING):
             self._frontier.resume(who="simulate")
         self._before = self._frontier.summary()
         in_force = self._kernel.tables.in_force
@@ -116,9 +116,9 @@ class SimulatedCrawl:
 
     def _crawl(self, progress: Progress) -> str:
         """Lease, and end what was leased, until there is a reason to stop; return that."""
-        question, clock, kernel, counters = self._question, self._clock, self._kernel, self._kernel.counters
-        lease, finish, ready_in = self._frontier.lease, self._frontier.finish_many, kernel.next_ready_in
-        schedule = self._frontier.schedule_many
+        question, clock, frontier = self._question, self._clock, self._frontier
+        lease, finish, ready_in = frontier.lease, frontier.finish_many, frontier.internals.ready_in
+        schedule = frontier.schedule_many
         start, step, begin, flying, ends = question.start, self._step, self._begin, self._flying, self._ends
         limited = question.uris is not None or question.bytes is not None
         course, noted = self._course, 0.0
@@ -128,12 +128,12 @@ class SimulatedCrawl:
             ready = None
             free = self._free()
             if free:
-                ready = ready_in(now)
+                ready = ready_in()
                 while ready == 0.0 and free > 0:
                     begin(lease(free, ttl=_FOREVER), tick)
                     free = self._free()
-                    ready = ready_in(now)
-            if not ends and (counters.state is not _RUNNING or ready is None):
+                    ready = ready_in()
+            if not ends and (frontier.state is not _RUNNING or ready is None):
                 return self._limit_reached() or FINISHED
             tick = min(ends[0] if ends else _NEVER, _NEVER if ready is None else tick + max(ceil(ready / step), 1))
             now = start + tick * step
@@ -287,15 +287,15 @@ class SimulatedCrawl:
 
     def _ended(self) -> int:
         """Return the URIs that have ended, as `limits.max_uris` counts them."""
-        counters, before = self._kernel.counters, self._before
-        return counters.succeeded + counters.failed - before.succeeded - before.failed
+        now, before = self._frontier.summary(), self._before
+        return now.succeeded + now.failed - before.succeeded - before.failed
 
     def _limit_reached(self) -> str:
         """Return the limit of the crawl that is reached; "" if none is."""
         question = self._question
         if question.uris is not None and self._ended() >= question.uris:
             return "max_uris"
-        if question.bytes is not None and self._kernel.counters.bytes - self._before.bytes >= question.bytes:
+        if question.bytes is not None and self._frontier.summary().bytes - self._before.bytes >= question.bytes:
             return "max_bytes"
         return ""
 

@@ -487,7 +487,8 @@ def test_explain_of_a_paused_and_of_a_terminated_crawl(job: Path, cli: Cli) -> N
 def test_explain_sends_nobody_to_resume_what_the_same_crawl_command_resumes(tmp_path: Path, cli: Cli) -> None:
     job = tmp_path / "job"
     settings = {"frontier": {"pause_at_finish": True, "queue_total_budget": 0, "retire_when": "reached"}}
-    with Frontier.open(job / "frontier", Settings.from_dict(settings)) as frontier:
+    program = "budgetfrontier crawl crawl.yaml"
+    with Frontier.open(job / "frontier", Settings.from_dict(settings), program=program) as frontier:
         frontier.schedule("http://a.test/")
         assert not frontier.lease(1)
     out = cli("explain", job, "http://a.test/").out
