@@ -18,7 +18,7 @@ from budgetfrontier.cluster.calls import cluster_transport
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory.owners import Owner
 from budgetfrontier.cluster.directory.summaries import PartitionSummary, SummaryPublisher
-from budgetfrontier.cluster.operators import owner_calls
+from budgetfrontier.cluster.operators import owner_calls, steering_plan
 from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import GONE, CrawlOwners
 from budgetfrontier.cluster.partitions import partition
@@ -47,6 +47,7 @@ TOKEN = "a token of sixteen"
 SETTINGS = {"crawl": "test", "frontier": {"politeness": {"min_delay": 0, "delay_factor": 0}}}
 HOSTS = [f"h{number}.test" for number in range(8)]
 ONE = next(host for host in HOSTS if partition_of_queue(host, PARTITIONS) == 0)
+OTHER = next(host for host in HOSTS if partition_of_queue(host, PARTITIONS) == 1)
 OF_ONE = {"/queue": f"key={ONE}", "/uris": f"queue={ONE}", "/explain": f"target={ONE}"}
 """The resources on one queue, which its owner alone knows."""
 QUERIES = {"/compare-runs": "run=1&run2=1", "/report": "kind=hosts", **OF_ONE}
@@ -318,3 +319,17 @@ def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(
         out, err = capsys.readouterr()
         assert (code, out) == (1, ""), command
         assert "partitions 0-1 of 2 do not answer" in err or "no worker of this crawl answers" in err, (command, err)
+
+
+def test_an_adjustment_promises_nothing_for_partitions_that_have_not_told_what_it_would_do(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change = {"match": "*", "set": {"queue_total_budget": 5}}
+    for lost in ((), (1,)):
+        with ClusterFrontier("test", lacking(cluster, *lost)) as frontier:
+            plan = steering_plan.plan(CrawlOwners(frontier, job=URL), "adjust", change)
+        assert ("promised" in plan.args) is (not lost)
+    connect(lacking(cluster, 1), monkeypatch)
+    assert main(["adjust", "--cluster", URL, "--match", f"queue:{OTHER}", "--total-budget", "5", "--dry-run"]) == 1
+    out = capsys.readouterr().out
+    assert "matches 0 queues of the partitions that answer\n" in out and "yet" not in out

@@ -111,7 +111,7 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         effects, to = undoable(owners, op, entry, force=bool(args.get("force")), whole=bool(args.get("list")))
         effect, kept = _on_crawl(owners, effects)
         args = args | kept
-        if args.get("promised") is None and is_foreseen(effect):
+        if args.get("promised") is None and is_foreseen(effect) and not owners.missing:
             args = args | {"promised": promise(effect)}
         return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
     if (parts := _parts(owners, args)) is not None:
@@ -132,7 +132,7 @@ def of_changes(owners: CrawlOwners, op: str, changes: Sequence[dict[str, Any]]) 
         if refusals := [one.refusal for one in parts.values() if one.refusal]:
             plans.append(FrontierError(telling(refusals)))
             continue
-        if args.get("promised") is None and parts:
+        if args.get("promised") is None and parts and not owners.missing:
             args = args | {"promised": promise(merging.merged_effect([one.promised for one in parts.values()]))}
         plans.append(SteeringPlan(args, {number: {"survey": one.survey} for number, one in parts.items()}))
     return plans

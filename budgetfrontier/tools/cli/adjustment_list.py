@@ -107,7 +107,8 @@ def _commands(
     for place, one in enumerate(found, 1):
         details = {"match": one.match, "set": one.set}
         with suppress(FrontierError):  # of a sheet that an adjustment before it makes
-            details |= {"promised": promise(operator.dry_run("adjust", details))}
+            effect = operator.dry_run("adjust", details)
+            details |= {} if operator.missing else {"promised": promise(effect)}
         if len(found) > 1:
             details |= {"list": {"name": name, "place": place, "of": len(found)}}
         commands.append(command_of(args, "adjust", details, one.reason))

@@ -70,7 +70,7 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
         say(line)
     if not args.dry_run:
         if matched or of_nothing:
-            say(_matched(matched, match))
+            say(_matched(effect, match))
         _name_unknown(effect.get("unknown", ()) if matched else ())
         for one in effect.get("replaced", ()):
             say(f"replaces adjustment {one['id']}: {settings_of(one)}")
@@ -88,7 +88,7 @@ def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], 
 
 def tell_foreseen(match: str, effect: dict[str, Any]) -> None:
     """Print the queues that a change of the adjustments would match, and what would become of them."""
-    say(_matched(effect["matched"], match))
+    say(_matched(effect, match))
     if effect["matched"]:
         _name_unknown(effect.get("unknown", ()))
         if effect["by_next_uri"]:
@@ -197,10 +197,12 @@ def note_no_match(match: str) -> None:
     note(matches_nothing(match))
 
 
-def _matched(count: int, match: str) -> str:
+def _matched(effect: dict[str, Any], match: str) -> str:
     from budgetfrontier.reports.operators import no_match
 
-    return f"matches {counted(count, 'queue')}" if count else no_match(match)
+    if effect.get("missing_partitions"):
+        return f"matches {counted(effect['matched'], 'queue')} of the partitions that answer"
+    return f"matches {counted(effect['matched'], 'queue')}" if effect["matched"] else no_match(match)
 
 
 def _named(effect: dict[str, Any], what: str) -> str:
