@@ -337,7 +337,7 @@ def test_a_command_is_undone_from_the_audit(steered: Path) -> None:
 
 
 def test_a_list_of_adjustments_is_undone_from_the_audit(job: Path) -> None:
-    """The last entry of a list has a button for all of it, and so has the page of each."""
+    """The newest entry of a list that can be undone has a button for all of it, and so has the page of each."""
     with Frontier.open(job / "frontier") as f:
         for place, key in enumerate(("fast.test", "slow.test"), 1):
             args = {"match": f"queue:{key}", "set": {"queue_total_budget": 9}}
@@ -348,6 +348,11 @@ def test_a_list_of_adjustments_is_undone_from_the_audit(job: Path) -> None:
         operator = Operator(client)
         await operator.sign_in()
         pages = [await operator.get("/audit"), await operator.get(f"/audit?id={first}")]
+        await operator.apply(await operator.send({"op": "undo", "id": str(last)}), reason="this one")
+        without = await operator.get("/audit")
+        assert without.count("Undo the list") == 2 and f'["undo", {first}, 0, 1]' in html.unescape(without)
+        undone = audited(job)[-1].id
+        await operator.apply(await operator.send({"op": "undo", "id": str(undone)}), reason="a mistake")
         pages.append(await operator.send({"row": f'["undo", {last}, 0, 1]', "back": "/audit"}))
         pages.append(await operator.apply(pages[-1], reason="too strict"))
         pages.append(await operator.get("/audit"))

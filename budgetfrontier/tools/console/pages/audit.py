@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from budgetfrontier.core.effect_words import command_in_words
-from budgetfrontier.engine.commands.undo_checks import FORCE
+from budgetfrontier.engine.commands.undo_checks import FORCE, place_in_list
 from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.audit_inverses import keeps, kept_row
 from budgetfrontier.reports.audit_sentences import sentence
@@ -98,6 +99,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
             },
             "kept_bytes": operator.head().removed if kept else None,
             "undoable": {row.id for row in rows if row.inverse},
+            "of_lists": set(_newest_of_lists(rows).values()),
             "no_undo": {row.id: no_undo[row.id] for row in rows if row.id in no_undo},
             "places": None if job.is_folder else {row.id: row.partitions for row in rows},
             "next": following,
@@ -108,6 +110,11 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
     asked: dict[str, Any] = {"only": only, "command": command, "who": who, "q": text, "kept_only": kept}
     asked |= {"older_than": older, "first": first}
     return asked | job.look(read)
+
+
+def _newest_of_lists(rows: Sequence[AuditRow]) -> dict[str, Any]:
+    """Return the id of the newest adjustment of each list that can be undone, by the name of the list."""
+    return {name: row.id for row in reversed(rows) if row.inverse for name in place_in_list(row.entry)[:1]}
 
 
 def _one(operator: CrawlOperator, name: str) -> AuditRow:
