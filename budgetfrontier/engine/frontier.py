@@ -303,7 +303,8 @@ class Frontier:
         call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
         before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
-        guard, leases = self._guard, list[Lease]()
+        guard = self._guard
+        leases: list[Lease] = []
         if guard.owner == ANSWERING and count.__class__ is int and 0 < count <= MOST_ANSWERED:
             wait = None if ttl is None else self._tables.in_force.lease_ttl(ttl)
             try:
