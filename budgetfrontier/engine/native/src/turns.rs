@@ -8,6 +8,7 @@ mod groups;
 mod hand_out;
 mod limits;
 mod links;
+mod queues;
 mod work;
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -16,7 +17,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{IntoPyDict, PyDict, PyList, PyTuple};
 
 use self::ends::Ended;
 use self::limits::Limits;
@@ -389,38 +390,5 @@ impl Turns {
         queue.state = State::Snoozed;
         work.totals.snoozed += 1;
         work.next_wake = work.next_wake.min(wake_time);
-    }
-
-    /// Return the record of a queue, to be changed.
-    fn queue<'py>(&self, py: Python<'py>, queue_id: u32, has_read: &mut bool) -> PyResult<Bound<'py, LiveQueue>> {
-        if let Some(queue) = self.parts.cache.bind(py).borrow().find(py, queue_id) {
-            return Ok(queue);
-        }
-        *has_read = true;
-        self.read(py, queue_id)
-    }
-
-    /// Return the record of a queue that is not in memory, to be changed: copies `QueueCache.get`, which does so if it is
-    /// missing, damaged or of other lengths.
-    fn read<'py>(&self, py: Python<'py>, queue_id: u32) -> PyResult<Bound<'py, LiveQueue>> {
-        let value = self.stored(py, &self.parts.queues, &queue_id.to_be_bytes())?;
-        let is_sound = |record: &LiveQueue| {
-            record.id == i64::from(queue_id) && (0.0..f64::INFINITY).contains(&record.wake_time.value())
-        };
-        match value.and_then(|value| LiveQueue::decode(py, value.as_bytes())).filter(is_sound) {
-            Some(record) => {
-                let queue = Bound::new(py, record)?;
-                self.parts.cache.bind(py).borrow_mut().insert(queue_id, queue.clone().unbind());
-                Ok(queue)
-            }
-            None => Ok(self.parts.get.bind(py).call1((queue_id,))?.cast_into()?),
-        }
-    }
-
-    /// Return the value of a key in a table; None if there is none.
-    fn stored<'py>(&self, py: Python<'py>, table: &Py<PyAny>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let txn = self.parts.env.bind(py).getattr(intern!(py, "txn"))?;
-        let value = txn.call_method1(intern!(py, "get"), (PyBytes::new(py, key), py.None(), table))?;
-        Ok(value.cast_into().ok())
     }
 }

@@ -24,15 +24,15 @@ const LONGEST_SHOWN: usize = 1024;
 
 /// What admission needs beside the tables of turns: `AdmissionParts` of `engine/plain_turns.py`.
 #[derive(FromPyObject)]
-struct Admission {
+pub(super) struct Admission {
     reader: Py<BatchReader>,
     /// The function of `BatchReader.read`.
     authority: Py<PyAny>,
     /// Returns the fields of `Kind`.
     kind: Py<PyAny>,
     /// The ids of queues in memory by key, and the function that returns the record of any other.
-    ids: Py<PyDict>,
-    find_or_create: Py<PyAny>,
+    pub(super) ids: Py<PyDict>,
+    pub(super) find_or_create: Py<PyAny>,
     /// Adds pending records with their URLs: `PendingTable.insert`.
     insert: Py<PyAny>,
 }
@@ -192,38 +192,6 @@ impl Turns {
             self.arrived(py, work, found, concurrency, (row.count, row.short.bind(py)), first, moves)?;
         }
         Ok(own)
-    }
-
-    /// Return the record of a queue, to be changed: copies `QueueCache.find_or_create`.
-    fn queue_of<'py>(
-        &self,
-        py: Python<'py>,
-        admission: &Admission,
-        key: &Bound<'py, PyString>,
-    ) -> PyResult<Bound<'py, LiveQueue>> {
-        let ids = admission.ids.bind(py);
-        let id = match ids.get_item(key)? {
-            Some(id) => id.extract::<u32>()?,
-            None => {
-                let stored = self.stored(py, &self.parts.queue_ids, key.to_str()?.as_bytes())?;
-                let Some(id) = stored.and_then(|id| id.as_bytes().try_into().map(u32::from_be_bytes).ok()) else {
-                    return Ok(admission.find_or_create.bind(py).call1((key,))?.cast_into::<LiveQueue>()?);
-                };
-                ids.set_item(key, id)?;
-                id
-            }
-        };
-        let in_memory = self.parts.cache.borrow(py).find(py, id);
-        let found = match in_memory {
-            Some(found) => found,
-            None => {
-                let found = self.read(py, id)?;
-                found.borrow_mut().queue = key.clone().unbind(); // one string for both
-                found
-            }
-        };
-        self.parts.dirty.borrow_mut(py).insert(id);
-        Ok(found)
     }
 
     /// Add pending records that were never there before, in the order of their keys: copies `PendingTable.insert`.
