@@ -179,13 +179,21 @@ class Ahead:
         self._file = os.fdopen(os.memfd_create("pages"), "w+b")
 
     def make(self, count: int) -> None:
-        """Create that many more pages."""
+        """Create pages until there are that many: what an earlier leg has left would add up else."""
+        more = range(count - self.left())
         left = self._file.read()
         self._file.seek(0)
         self._file.truncate()
         self._file.write(left)
-        self._file.writelines(f"{' '.join(self._pages.page())}\n".encode() for _ in range(count))
+        self._file.writelines(f"{' '.join(self._pages.page())}\n".encode() for _ in more)
         self._file.seek(0)
+
+    def left(self) -> int:
+        """Return how many pages are left."""
+        place = self._file.tell()
+        left = self._file.read().count(b"\n")
+        self._file.seek(place)
+        return left
 
     def close(self) -> None:
         """Close the file."""
