@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from benchmarks import disk, ours
 from benchmarks.floor import Floor
@@ -168,6 +168,10 @@ def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[in
     return {**figures, "written": written() - before, **calls.figures(), **commits, **contestant.sizes()}
 
 
+def _in_memory() -> BinaryIO:
+    return os.fdopen(os.memfd_create("pages"), "w+b")
+
+
 class Ahead:
     """Pages created before the leg that uses them, in a file in memory, which does not count as anonymous memory.
 
@@ -176,24 +180,21 @@ class Ahead:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._file = os.fdopen(os.memfd_create("pages"), "w+b")
+        self._file = _in_memory()
 
     def make(self, count: int) -> None:
         """Create pages until there are that many: what an earlier leg has left would add up else."""
-        more = range(count - self.left())
-        left = self._file.read()
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.write(left)
-        self._file.writelines(f"{' '.join(self._pages.page())}\n".encode() for _ in more)
+        old, self._file, left = self._file, _in_memory(), 0
+        with old:
+            while part := old.read(1 << 20):  # what is read at once would stay in the process
+                left += part.count(b"\n")
+                self._file.write(part)
+        self._file.writelines(f"{' '.join(self._pages.page())}\n".encode() for _ in range(count - left))
         self._file.seek(0)
 
-    def left(self) -> int:
-        """Return how many pages are left."""
-        place = self._file.tell()
-        left = self._file.read().count(b"\n")
-        self._file.seek(place)
-        return left
+    def is_empty(self) -> bool:
+        """Return whether no page is left."""
+        return self._file.tell() == os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
         """Close the file."""
