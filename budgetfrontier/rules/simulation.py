@@ -127,8 +127,8 @@ def middle(simulated: Sequence[Simulated]) -> Simulated:
 def likely_ends(draws: Sequence[tuple[float, int]]) -> tuple[float, float] | None:
     """Return between which seconds a crawl ends in about four of five cases; None for a single draw.
 
-    The interval is that of nine of ten other draws, as far as these tell: crawls whose hosts had the failures that were
-    drawn, of synthetic webs, ended in it 212 times of 264.
+    The interval is that of nine of ten other draws, as far as these tell; when it was tried on synthetic webs, fewer
+    crawls ended in it.
 
     Ends that hang on rests that double are spread like a log-normal distribution: this is the prediction interval for
     one more of a normal one, with the quantile of Student's distribution as its expansion has it (Abramowitz and
