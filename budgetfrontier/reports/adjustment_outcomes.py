@@ -74,8 +74,7 @@ def _outcome_of(view: View, entry: AuditEntry, end: AuditEntry | None, now: floa
             retired_again=again,
             retired_before=retired,
         )
-    until = end.effect.get("then", {}) if _is_of_same(view, entry, end) else {}
-    until = end.effect.get("then_of", {}).get(str(entry.id), until)  # of a list
+    until = _kept_of(view, entry, end)
     return AdjustmentOutcome(
         queues=found.queues,
         seconds=max(end.when - began, 0.0),
@@ -148,6 +147,16 @@ def _taken_by(entry: AuditEntry) -> list[int]:
 def _gone_by(entry: AuditEntry) -> list[int]:
     """Return the ids of the adjustments that a command has taken out of those in force."""
     return [*_taken_by(entry), *(one["id"] for one in entry.effect.get("replaced", ()))]
+
+
+def _kept_of(view: View, entry: AuditEntry, end: AuditEntry) -> dict[str, int]:
+    """Return what an end has kept of the queues of a change; the undo of a list keeps it for each adjustment."""
+    found: dict[str, int]
+    if "then_of" in end.effect:
+        found = end.effect["then_of"].get(str(entry.id), {})
+    else:
+        found = end.effect.get("then", {}) if _is_of_same(view, entry, end) else {}
+    return found
 
 
 def _is_of_same(view: View, entry: AuditEntry, end: AuditEntry) -> bool:
