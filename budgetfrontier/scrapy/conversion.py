@@ -10,6 +10,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.regulation import MOST_BUDGET
 from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.scrapy.serialization import MAX_STORED
 
 COST, QUEUE, BUDGET = "budgetfrontier_cost", "budgetfrontier_queue", "budgetfrontier_budget"
 LABEL = "budgetfrontier_label"
@@ -52,13 +53,18 @@ def crawl_uri(request: Any, url: str, *, queue: object, payload: bytes, method: 
     return CrawlUri(
         url,
         method=method,
-        body=request.body,
+        body=_stored_body(request.body),
         payload=payload,
         queue=queue,
         priority=priority,
         cost=cost,
         source=label,
     )
+
+
+def _stored_body(body: bytes) -> bytes:
+    """Return the body of a request; of one that is too long to be stored a digest, by which duplicates are found."""
+    return body if len(body) <= MAX_STORED else blake2b(body).digest()
 
 
 def wanted_budget(request: Any) -> int | None:

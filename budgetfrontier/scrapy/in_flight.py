@@ -209,7 +209,7 @@ class InFlight:
 
         Scrapy tells a scheduler by the Referer alone. A retry or a redirect of a link is none.
         """
-        page = self._pages.get(request.headers.get("Referer", b"").decode("latin-1")) if self._pages else None
+        page = self._pages.get(referer(request)) if self._pages else None
         return None if page is None or continues(request, page) else self._states.get(page)
 
     def _reached_downloader(self, request: Any) -> None:
@@ -249,9 +249,15 @@ def _lease_id(ended: tuple[Any, RequestState]) -> int:
     return ended[1].lease.id
 
 
+def referer(request: Any) -> str:
+    """Return the Referer of a request; "" without one, and where the spider has set it to None, to send none."""
+    value: bytes = request.headers.get("Referer") or b""
+    return value.decode("utf-8", "replace")
+
+
 def continues(request: Any, before: Any) -> bool:
     """Tell whether a request is a retry or a redirect of the one before, and no link that has copied its meta."""
-    return any(request.meta.get(name, 0) > before.meta.get(name, 0) for name in _COUNTERS)
+    return any((request.meta.get(name) or 0) > (before.meta.get(name) or 0) for name in _COUNTERS)
 
 
 def slot_of(crawler: Any) -> Any:

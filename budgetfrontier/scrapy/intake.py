@@ -10,7 +10,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from budgetfrontier.core.model import Admission, CrawlUri
 from budgetfrontier.scrapy import download_slots, options
-from budgetfrontier.scrapy.conversion import QUEUE, STARTED, address, crawl_uri
+from budgetfrontier.scrapy.conversion import BUDGET, QUEUE, STARTED, address, crawl_uri
 from budgetfrontier.scrapy.order import PriorityMapping
 from budgetfrontier.scrapy.serialization import Serializer, start_method
 
@@ -92,6 +92,10 @@ class Intake:
         """Return whether the frontier is known to have a request: most links of a page need not be serialized."""
         return request.url in self._seen_urls and self._is_plain(request)
 
+    def forget_urls(self) -> None:
+        """Forget which URLs the frontier has seen: an operator may have had it forget some."""
+        self._seen_urls.clear()
+
     def convert(self, request: Any) -> Candidate:
         """Return the candidate of a request, with `force` if it must not be compared with others.
 
@@ -125,6 +129,8 @@ class Intake:
             self._seen_urls.add(candidate.request.url)
 
     def _is_plain(self, request: Any) -> bool:
+        if BUDGET in request.meta:  # which counts for duplicates, too
+            return False
         return self._own_dupefilter and not request.dont_filter and request.method == "GET" and not request.body
 
     def _forget(self, request: Any, payload: bytes | None) -> None:

@@ -20,6 +20,7 @@ from budgetfrontier.settings.loader import load
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.settings.validation import read_settings
 
+_FILE = "budgetfrontier.json"
 _UNUSED_SECTIONS = ("seeds", "scope", "fetch", "links", "output", "limits", "reports")
 
 log = logging.getLogger(__name__)
@@ -109,16 +110,13 @@ def command_again(argv: Sequence[str]) -> list[str] | None:
     return words if words[0] == "crawl" else ["runspider", os.path.abspath(words[1])]
 
 
-def claim(folder: Path, spider: str) -> JobFile:
-    """Read the file of a JOBDIR, or create it, and note the command that has started this process.
-
-    Raises SettingsError if the file is damaged or another spider's.
-    """
-    path = folder / "budgetfrontier.json"
+def job_file(folder: Path, spider: str) -> JobFile | None:
+    """Return the file of a JOBDIR, None if there is none. Raises SettingsError if it is damaged or another spider's."""
+    path = folder / _FILE
     try:
-        job = _decode_job(found := path.read_bytes())
+        job = _decode_job(path.read_bytes())
     except FileNotFoundError:
-        found, job = b"", JobFile(spider, os.urandom(32))
+        return None
     except msgspec.DecodeError as e:
         raise SettingsError(f"{path} is damaged ({e}); restore it, or begin with another JOBDIR") from None
     if job.spider != spider:
@@ -126,9 +124,18 @@ def claim(folder: Path, spider: str) -> JobFile:
             f"{folder} holds the frontier of the spider {job.spider!r}, not of {spider!r}: give each spider a JOBDIR "
             "of its own"
         )
-    job.command = command_again(sys.argv)
-    if (content := msgspec.json.encode(job)) != found:
-        _write(path, content)
+    return job
+
+
+def claim(folder: Path, spider: str) -> JobFile:
+    """Return the file of a JOBDIR, made if there is none, with the command that has started this process.
+
+    For the process that has the frontier there open. Raises SettingsError like `job_file`.
+    """
+    found = job_file(folder, spider)
+    job = JobFile(spider, os.urandom(32) if found is None else found.key, command_again(sys.argv))
+    if job != found:
+        _write(folder / _FILE, msgspec.json.encode(job))
     return job
 
 

@@ -17,6 +17,7 @@ SCOPE = "BUDGETFRONTIER_PRIORITY_SCOPE"
 SCOPES = ("host", "crawl")
 
 _STEP = 4096  # priorities of the frontier for each priority of Scrapy
+_HIGHEST = (1 << 31) // _STEP - 1  # beyond it, and below its negative, priorities count as equal
 _PRIORITY_QUEUE = "SCHEDULER_PRIORITY_QUEUE"
 _EQUIVALENT = {"host": "DownloaderAwarePriorityQueue", "crawl": "ScrapyPriorityQueue"}
 
@@ -88,7 +89,7 @@ class PriorityMapping:
 
     def priority(self, request: Any) -> int:
         """Return the priority that a request gets in the frontier, and count it if it is a start request."""
-        top = (request.priority + 1) * _STEP - 1
+        top = (min(max(request.priority, -_HIGHEST), _HIGHEST) + 1) * _STEP - 1
         if not self._is_start(request):
             return int(top)
         self._waiting += 1

@@ -93,7 +93,8 @@ class Scheduler:
         wanted_order = order(self.crawler.settings)
         settings = options.frontier_settings(self.crawler.settings, spider, wanted_order)
         self._storage = "disk" if folder else "memory"
-        key = options.claim(Path(folder), spider.name).key if folder else os.urandom(32)
+        if folder:
+            options.job_file(Path(folder), spider.name)  # that of another spider is left as it is
         self._folder = folder
         self._in_flight = InFlight(self.crawler, self._on_fetched)
         self.frontier = frontier = Frontier.open(
@@ -102,13 +103,16 @@ class Scheduler:
             hooks=[StatsHook(self.stats)],
             program=f"scrapy spider {spider.name}",
         )
+        self._closed = False
+        # Under the lock of the frontier: of two processes that begin at once, each would make a key.
+        key = options.claim(Path(folder), spider.name).key if folder else os.urandom(32)
         self._serializer = Serializer(spider, seal=KeyedHash(key), durable=bool(folder))
         self._priorities = PriorityMapping(start=wanted_order.start, lifo=settings.frontier.order == "lifo")
         policy = plugins.resolve("assignment", settings.frontier.queue_assignment_policy)
         one_queue = isinstance(policy, Single)
         self._intake = Intake(self._dupefilter, self._serializer, self._priorities, one_queue=one_queue)
         self._author = f"spider {spider.name}"
-        self._closed = False
+        self._last_command = self._newest_command()
         self._resumed = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED) and not self._paused_at_finish()
         log_opening(frontier, folder, spider, waiting=len(self) if self._resumed else None)
         self._interval = max(settings.frontier.commit_interval, MIN_COMMIT_INTERVAL)
@@ -253,18 +257,18 @@ class Scheduler:
         return request
 
     def _on_fetched(self, request: Any, request_state: RequestState) -> None:
-        """Report that a request has left the downloader: its queue may be leased from again."""
-        try:
-            self._mark_landed(request, request_state)
-        except Exception as e:
-            self._failed(e, f"Cannot land {request}")
+        self._mark_landed(request, request_state)
         if self._engine_waits:
             self._engine.wake()
 
     def _mark_landed(self, request: Any, request_state: RequestState) -> None:
-        if not (request_state.reached or request_state.received) and self._has_delay(request_state.lease):
-            return  # nothing was fetched, and `landed` would delay the queue as after a fetch
-        self.frontier.landed(request_state.lease, fetch_seconds=request_state.seconds(request))
+        """Report that a request has left the downloader: its queue may be leased from again. Raises nothing."""
+        try:
+            if not (request_state.reached or request_state.received) and self._has_delay(request_state.lease):
+                return  # nothing was fetched, and `landed` would delay the queue as after a fetch
+            self.frontier.landed(request_state.lease, fetch_seconds=request_state.seconds(request))
+        except Exception as e:
+            self._failed(e, f"Cannot land {request}")
 
     def _has_delay(self, lease: Lease) -> bool:
         settings = self.frontier.internals.settings_for(lease)
@@ -356,6 +360,9 @@ class Scheduler:
         try:
             self._finish_ended()
             self.frontier.commit()
+            if (newest := self._newest_command()) != self._last_command:
+                self._last_command = newest
+                self._intake.forget_urls()
             ready = self.frontier.next_ready_in()
             if ready == 0.0 or self.frontier.state is CrawlState.TERMINATED:
                 self._engine.wake()
@@ -363,6 +370,9 @@ class Scheduler:
             self._failed(e, "Cannot commit")
         if not self._closed:
             self._engine.tick_in(self._interval)
+
+    def _newest_command(self) -> int:
+        return max((entry.id for entry in self.frontier.audit(limit=1)), default=0)
 
     # -- errors
 

@@ -22,7 +22,7 @@ from scrapy.utils.request import request_from_dict
 from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.scrapy.seals import RequestLost, Seal
 
-MAX_PAYLOAD = 900 << 10  # bytes; the engine accepts 1 MiB for all that a URI carries
+MAX_STORED = 900 << 10  # bytes of a payload with its body; the engine accepts 1 MiB for all that a URI carries
 
 _PLAIN, _PICKLED, _HELD = b"m", b"p", b"h"
 _SCALARS = frozenset((str, bytes, int, float, bool, type(None)))
@@ -66,12 +66,13 @@ class Serializer:
             return self._hold(request), ""
         try:
             payload = self._pack(request, url)
-            if len(payload) <= MAX_PAYLOAD:
+            size = len(payload) + len(request.body)
+            if size <= MAX_STORED:
                 return payload, ""
-            reason = f"it takes {len(payload)} bytes, and {MAX_PAYLOAD} are the most"
+            reason = f"it takes {size} bytes, and {MAX_STORED} are the most"
         except Exception as e:  # pickling runs code of the objects in meta
             reason = f"{type(e).__name__}: {e}"
-        return self._hold(request), reason
+        return self._hold(request), reason if self._durable else ""
 
     def forget(self, payload: bytes) -> None:
         """Forget the request of a payload that was not admitted."""

@@ -43,6 +43,7 @@ from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from tests.bus.conftest import zeromq_broker
 from tests.bus.limited import LimitedBus
+from tests.scrapy.crawler import scheduler
 from tests.scrapy.process import started
 from tests.support import PATIENCE, until
 
@@ -260,3 +261,17 @@ def test_a_spider_takes_its_requests_from_the_bus_and_reports_there(tmp_path: Pa
     total = total_of(tmp_path)
     assert (total.succeeded, total.failed, total.expenditure) == (5, 1, 6)
     assert [each.stats["_tags"] for each in told[-1:] if isinstance(each, Stats)] == [{"source": "spider"}]
+
+
+def test_what_is_odd_in_a_request_or_a_stat_stops_no_spider(tmp_path: Path) -> None:
+    with zeromq_broker(tmp_path / "journal") as address, closing(connect(f"zmq+{address}")) as bus:
+        with scheduler(BUDGETFRONTIER_BUS=f"zmq+{address}") as s:
+            assert s.enqueue_request(ScrapyRequest("http://a.test/", headers={"Referer": None}))
+            for name, value in ("large", 1 << 70), ("endless", float("inf")), ("pages", 3):
+                s.stats.set_value(name, value)
+            s._next_statistics = 0.0
+            s._tick()
+        consumer = bus.consumer(streams().statistics, STATISTICS)
+        [told, *_] = [Codec().decode(each.data) for each in consumer.poll(2, PATIENCE)]
+        assert isinstance(told, Stats) and told.stats["pages"] == 3 and not {"large", "endless"} & told.stats.keys()
+        assert bus.lag(streams().spider_log, DATABASE) == [1]

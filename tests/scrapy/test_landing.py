@@ -409,3 +409,28 @@ def test_a_policy_that_fails_for_one_loses_no_other_of_its_turn(monkeypatch: pyt
         assert s.frontier.summary().disregarded == 7 and s.frontier.summary().in_process == 1
         assert stats(s)["budgetfrontier/finished/disregarded"] == 7
         assert "budgetfrontier/finished/success" not in stats(s) and closed == ["policy_error"]
+
+
+def test_a_request_that_is_to_have_no_referer_is_scheduled() -> None:
+    """None is Scrapy's value of a header that is not sent; `get` returns it in place of a default."""
+    with scheduler() as s:
+        flown = numbered(s, 1)
+        [first] = flown.take()
+        flown.download(first)
+        response = SimpleNamespace(status=200, url=first.url)
+        s.crawler.signals.send_catch_log(signals.response_received, response=response, request=first)
+        assert s.enqueue_request(page("silent", headers={"Referer": None}))
+        assert s.enqueue_request(page("copied", headers={"Referer": first.url}, meta={"retry_times": None}))
+        assert (state := s._in_flight._states[first]).links == 1 and state.added == 1
+
+
+def test_a_spider_that_closes_closes_its_frontier_whatever_fails_before(tmp_path: Path) -> None:
+    settings = {"frontier": {"politeness_policy": f"{__name__}:rest"}}
+    with scheduler(tmp_path, BUDGETFRONTIER_SETTINGS=settings) as s:
+        flown = numbered(s)
+        first = flown.take()[0]
+        state = s._in_flight._states[first]
+        state.reached, state.received, state.status = True, True, 200
+        first.meta["download_latency"] = 0.5
+        flown.engine.downloader.active.discard(first)  # its download is over, and no signal has told that
+    Frontier.open(tmp_path / "frontier").close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from scrapy.squeues import LifoMemoryQueue
 from scrapy.utils.test import get_crawler
 
 from budgetfrontier import QueueState, SettingsError
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.scrapy import Scheduler
 from budgetfrontier.scrapy.labels import Labels
 from tests.scrapy.crawler import drain, make, page, paths, reach, scheduler, start, stats
@@ -413,3 +415,32 @@ def test_subclasses_come_back_as_they_were(jobdir: Path | None) -> None:
         got = s.next_request()
     assert type(got) is FormRequest
     assert got.to_dict(spider=s.spider) == sent.to_dict(spider=s.spider)
+
+
+def test_priorities_that_the_frontier_cannot_tell_apart_are_the_highest_and_the_lowest(jobdir: Path | None) -> None:
+    with scheduler(jobdir) as s:
+        for letter, priority in (("a", -sys.maxsize), ("b", 524_286), ("c", sys.maxsize), ("d", -524_286)):
+            assert s.enqueue_request(page(letter, priority=priority))
+        requests = drain(s)
+    assert [request.url[-1] for request in requests] == ["c", "b", "d", "a"]
+    assert requests[0].priority == sys.maxsize
+
+
+def test_a_budget_counts_whether_its_request_is_known_or_not() -> None:
+    with scheduler() as s:
+        for _ in range(2):
+            s.enqueue_request(page("a"))
+        s.enqueue_request(page("a", meta={"budgetfrontier_budget": 50}))
+        assert s.frontier.queue("example.org").total_budget == 50
+
+
+def test_a_url_that_an_operator_had_forgotten_is_scheduled_as_it_is_found(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as s:
+        s.enqueue_request(page("a"))
+        assert paths(s) == "a" and not s.enqueue_request(page("a"))
+        s.next_request()
+        s.frontier.internals.apply(Command("forget", {"uris": ["https://example.org/a"]}, "me", ""))
+        s._tick()
+        assert s.enqueue_request(page("a", callback=s.spider.parse_more))
+        [again] = drain(s)
+        assert again.callback == s.spider.parse_more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import date
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -24,6 +26,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import PolicyError, StorageFull
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.scrapy.in_flight import RequestState
+from budgetfrontier.scrapy.remote import unstorable_requests
 from budgetfrontier.scrapy.remote.pace import Pace
 from budgetfrontier.scrapy.remote.staying import Stay, stay
 from tests.remote.served import Served
@@ -468,3 +471,25 @@ def test_a_spider_that_is_closed_before_the_server_answers_leases_nothing(
     one.close("shutdown")
     one.open(one.crawler.spider)
     assert not hasattr(one, "_courier") and frontier.summary().in_process == 0
+
+
+def test_a_request_with_a_body_that_no_server_stores_stays_with_its_process(shared: Shared) -> None:
+    body = b"x" * (9 << 20)
+    with shared() as one:
+        enqueue(one, page("a", method="POST", body=body), page("b", priority=sys.maxsize))
+        assert sorted(len(request.body) for request in take(one, 2)) == [0, len(body)]
+        assert stats(one)["scheduler/unserializable"] == 1
+
+
+def test_what_cannot_be_kept_here_either_is_refused_and_the_others_go_on(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lacks(*args: Any, **options: Any) -> None:
+        raise PolicyError("this machine does not have it")
+
+    with shared() as one:
+        monkeypatch.setattr(unstorable_requests, "Frontier", SimpleNamespace(open=lacks))
+        enqueue(one, page("a", callback=lambda response: None), page("b"))
+        assert take(one)[0].url.endswith("b")
+        assert stats(one)["budgetfrontier/refused"] == 1
+    assert "this machine does not have it" in caplog.text and "stays with this process" not in caplog.text

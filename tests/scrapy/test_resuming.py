@@ -90,7 +90,7 @@ def test_what_cannot_be_stored_stays_in_memory(tmp_path: Path, caplog: pytest.Lo
         odd = [
             page("a", callback=lambda response: None),
             page("b", meta={"file": file}),
-            page("c", meta={"large": "x" * serialization.MAX_PAYLOAD}),
+            page("c", meta={"large": "x" * serialization.MAX_STORED}),
         ]
         for request in odd:
             assert s.enqueue_request(request)
@@ -465,3 +465,23 @@ def test_a_spider_on_a_full_disk_says_so_in_the_history(tmp_path: Path) -> None:
         made.frontier.commit()
     with Reader(tmp_path / "frontier") as reader:
         assert [run.end for run in reader.runs()] == [RunEnd.DISK_FULL]
+
+
+def test_what_has_a_body_that_cannot_be_stored_stays_in_memory(tmp_path: Path) -> None:
+    large = b"x" * (1 << 20)
+    with scheduler(tmp_path) as s:
+        assert s.enqueue_request(page("a", method="POST", body=large))
+        assert not s.enqueue_request(page("a", method="POST", body=large)), "it is a duplicate"
+        assert s.enqueue_request(page("a", method="POST", body=large + b"y"))
+        assert sorted(len(request.body) for request in drain(s)) == [len(large), len(large) + 1]
+        assert stats(s)["scheduler/unserializable"] == 2
+
+
+def test_a_process_that_finds_the_jobdir_in_use_makes_no_key(tmp_path: Path) -> None:
+    """Of two that begin at once, the other would sign its requests with a key that is in no file."""
+    with scheduler(tmp_path):
+        (tmp_path / "budgetfrontier.json").unlink()
+        again = make(tmp_path)
+        with pytest.raises(FrontierLocked):
+            again.open(again.crawler.spider)
+        assert not (tmp_path / "budgetfrontier.json").exists()

@@ -65,6 +65,7 @@ class Pages:
         """Note a response that goes to the spider."""
         page = self._pages.get(request.meta.get(PAGE))
         if page is not None:
+            self._forget_url(page)
             page.url, page.headers = response.url, dict(response.headers)
             page.body = response.body if self._store_content else None
             self._by_url[response.url] = page
@@ -78,8 +79,12 @@ class Pages:
         if page.running:
             return None
         del self._pages[state.lease.id]
-        self._by_url.pop(page.url, None)
+        self._forget_url(page)
         return _result(page, request, state)
+
+    def _forget_url(self, page: _PageInProgress) -> None:
+        if self._by_url.get(page.url) is page:  # and not another page, which was redirected to the same URL
+            del self._by_url[page.url]
 
 
 def _result(page: _PageInProgress, request: Any, state: RequestState) -> PageCrawled | RequestError:

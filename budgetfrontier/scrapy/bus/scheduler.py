@@ -30,7 +30,7 @@ from budgetfrontier.scrapy.bus.options import bus_options
 from budgetfrontier.scrapy.bus.pages_in_progress import HEAVY, Pages
 from budgetfrontier.scrapy.bus.report_batching import Reports
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
-from budgetfrontier.scrapy.in_flight import InFlight, RequestState
+from budgetfrontier.scrapy.in_flight import InFlight, RequestState, referer
 from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
 from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.scrapy_engine import CLOSE_WITHIN, TICK, ScrapyEngine
@@ -185,12 +185,12 @@ class BusScheduler:
 
         Scrapy does not tell a scheduler on which page a request was found.
         """
-        referer = link.headers.get("Referer", b"").decode("utf-8", "replace")
-        if (page := self._pages.find(referer)) is not None:
+        found_on = referer(link)
+        if (page := self._pages.find(found_on)) is not None:
             return page
         depth = link.meta.get("depth")
         meta = {request_meta.JOB: self._job, request_meta.DEPTH: max(0, depth - 1) if type(depth) is int else 0}
-        return self._elsewhere.setdefault(f"{depth} {referer}", Request(referer, meta=meta))
+        return self._elsewhere.setdefault(f"{depth} {found_on}", Request(found_on, meta=meta))
 
     def _keep(self, request: Any, reason: str) -> bool:
         """Keep a request in this process that cannot be sent."""
@@ -335,7 +335,9 @@ class BusScheduler:
         self._engine.tick_in(TICK)
 
     def _tell_statistics(self) -> None:
-        found = {name: each for name, each in self.stats.get_stats().items() if type(each) in (int, float)}
+        stats = self.stats.get_stats().items()
+        # Others could not be sent: those of more than 64 bits, infinity, NaN.
+        found = {name: each for name, each in stats if type(each) in (int, float) and abs(each) < 1 << 63}
         counters = BusCounters("spider", self._options.partitions)
         self._sender.tell(self._options.codec.encode(counters.message(**found)))
 

@@ -220,8 +220,12 @@ class SharedScheduler:
         return True
 
     def _admitted(self, candidate: Candidate, admission: Admission) -> None:
+        why = ""
         if candidate.reason and admission is Admission.ADDED:
-            admission = self._keep(candidate)
+            try:
+                admission = self._keep(candidate)
+            except FrontierError as e:  # a policy of the server's, for example, which this machine does not have
+                admission, why = Admission.INVALID, f"{candidate.reason}; and it cannot be kept here: {e}"
         self._intake.settle(candidate, admission)
         if admission is Admission.ADDED:
             storage = "memory" if candidate.reason else "shared"
@@ -234,16 +238,16 @@ class SharedScheduler:
                 self.stats.inc_value("budgetfrontier/made_before")
                 self._says.made_before(candidate.request)
         else:
-            self._refuse(candidate.request, refusal(admission))
+            self._refuse(candidate.request, why or refusal(admission))
         if admission is not Admission.ADDED:
             send = self.crawler.signals.send_catch_log
             send(signals.request_dropped, request=candidate.request, spider=self.spider)
 
     def _keep(self, candidate: Candidate) -> Admission:
-        """Keep a request in this process that cannot be stored."""
+        """Keep a request in this process that cannot be stored. Raises what `Frontier.open` raises."""
+        found: Admission = self._kept.add(candidate.uri)
         self.stats.inc_value("scheduler/unserializable")
         self._says.kept(candidate.request, candidate.reason)
-        found: Admission = self._kept.add(candidate.uri)
         return found
 
     def _refuse(self, request: Any, reason: str) -> None:
