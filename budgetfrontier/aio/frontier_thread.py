@@ -14,7 +14,7 @@ from budgetfrontier.aio.own_frontier import OwnFrontier
 from budgetfrontier.aio.shared_frontier import SharedFrontier
 from budgetfrontier.aio.turn_batching import BATCH, Future, TurnMessage, futures_of
 from budgetfrontier.clock import Clock
-from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
+from budgetfrontier.core.model import Admission, CrawlState, CrawlUri, Finish, Lease, RunEnd, Summary, Tally
 from budgetfrontier.engine.api import SyncFrontier
 from budgetfrontier.engine.bulk_finish import end_leases, is_cut_off
 from budgetfrontier.errors import LeaseExpired, PolicyError
@@ -240,13 +240,8 @@ class FrontierThread:
         assert self._source is not None
         return self._source.admit_many(uris, self._maxsize)
 
-    def give_back(self, lease: Lease) -> None:
-        """Give back a lease that no call took."""
-        with suppress(LeaseExpired):
-            self._frontier.finish(lease, Outcome.DEFERRED)
-
-    def give_back_many(self, leases: list[Lease]) -> None:
-        """Give back leases that were taken ahead, as if they had never been given."""
+    def give_back(self, leases: list[Lease]) -> None:
+        """Give back leases that no call took, as if they had never been given."""
         self._frontier.give_back(leases)
 
     def join(self, _: object) -> object:

@@ -39,6 +39,8 @@ from budgetfrontier.settings.plugins import is_async
 
 CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
 
+MOST_OUT = 10_000  # leases handed out, from which on those are forgotten that expired a day ago
+
 AHEAD_FOR = 5.0
 """Seconds for which a request that was leased ahead is kept for the next `get`."""
 
@@ -180,11 +182,12 @@ class Scheduler:
         self._thread: Thread | None = None
         self._waiters: OrderedDict[Future, asyncio.Task[Any] | None] = OrderedDict()
         """The futures that `get` calls wait for, in order of the calls, each with its task."""
-        self._handed_out: dict[tuple[str, bytes], tuple[Lease, asyncio.Task[Any] | None]] = {}
-        """Leases handed out and not done, oldest first, each with its task.
+        self._handed_out: dict[int, tuple[Lease, asyncio.Task[Any] | None]] = {}
+        """Leases handed out and not done, by id, oldest first, each with its task.
 
-        A URI handed out again keeps its position.
+        A lease that has expired stays until its task is done with it, though its URI may be out again.
         """
+        self._most_out = MOST_OUT
         self._closing = False
         self._stopped = False
         """Whether the thread has been told to close the frontier: it reads no message after that."""
@@ -257,7 +260,7 @@ class Scheduler:
         task = asyncio.current_task(self._loop)
         if self._ahead and not self._waiters:
             request, _ = self._ahead.popleft()
-            self._handed_out[_uri_of(request)] = request, task
+            self._hand_out(request, task)
             self._looks_ahead = True
             self._ask()
             return request
@@ -307,8 +310,7 @@ class Scheduler:
             request = next((lease for lease, holder in self._handed_out.values() if holder is task), None)
         elif request.__class__ is not Lease:
             arguments.lease(request, "task_done")
-        entry = None if request is None else self._handed_out.get(_uri_of(request))
-        if request is None or entry is None:
+        if request is None or request.id not in self._handed_out:
             raise ValueError("task_done() called too many times: no such request is out")
         if discovered is not _NO_URIS:
             arguments.several(discovered)
@@ -343,10 +345,9 @@ class Scheduler:
                 digest=arguments.data(digest, "digest"),
             )
             self._outbox.end(finish, len(found))
-        if entry[0].id == request.id:  # else it took too long, and has been handed out again
-            del self._handed_out[_uri_of(request)]
-            if self._closing:
-                self._note_drained()
+        del self._handed_out[request.id]
+        if self._closing:
+            self._note_drained()
 
     def __aiter__(self) -> Self:
         """Iterate over requests until the scheduler is closing: `async for request in scheduler`."""
@@ -498,7 +499,7 @@ class Scheduler:
         A reply for all of these calls is for those that are left. In the loop's thread.
         """
         failure: Failure | None = None
-        waiters, handed_out = self._waiters, self._handed_out
+        waiters = self._waiters
         for future, reply in replies:
             if future is None:
                 failure = reply
@@ -516,7 +517,7 @@ class Scheduler:
             while waiters:
                 waiter, task = waiters.popitem(last=False)
                 if not waiter.done():
-                    handed_out[_uri_of(lease)] = lease, task
+                    self._hand_out(lease, task)
                     waiter.set_result(lease)
                     break
             else:
@@ -526,6 +527,16 @@ class Scheduler:
             self._looks_ahead = False
         if leases or failure is not None:
             self._ask()
+
+    def _hand_out(self, lease: Lease, task: asyncio.Task[Any] | None) -> None:
+        """Note who has a lease. Those that nobody reports, as their tasks have failed, are forgotten now and then."""
+        out = self._handed_out
+        out[lease.id] = lease, task
+        if len(out) > self._most_out:
+            for old, _ in list(out.values()):
+                if old.expires < lease.expires - 86_400.0:
+                    del out[old.id]
+            self._most_out = max(MOST_OUT, 2 * len(out))
 
     def _ask(self) -> None:
         """Send the worker the number of leases wanted: for waiting calls, and ahead of later ones."""
@@ -560,12 +571,12 @@ class Scheduler:
         while self._ahead and self._ahead[0][1] <= until:
             leases.append(self._ahead.popleft()[0])
         if leases:
-            self._outbox.call(self._worker.give_back_many, leases)
+            self._outbox.call(self._worker.give_back, leases)
 
     def _give_back(self, lease: Lease) -> None:
         """Give back a lease that no `get` call took."""
-        self._outbox.call(self._worker.give_back, lease)
-        self._handed_out.pop(_uri_of(lease), None)
+        self._outbox.call(self._worker.give_back, [lease])
+        self._handed_out.pop(lease.id, None)
         self._note_drained()
 
     def _note_drained(self) -> None:
@@ -596,8 +607,3 @@ class Scheduler:
         self._refuse_waiters(reason_closed)
         self._drained.set()
         self._thread_ended.set()
-
-
-def _uri_of(lease: Lease) -> tuple[str, bytes]:
-    """Return the identity of the URI of a lease: the same key may be in several partitions."""
-    return lease.queue, lease.key

@@ -17,6 +17,7 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, FrontierError, Outcome, Settings, WrongThread
 from budgetfrontier.aio import Scheduler
+from budgetfrontier.aio import scheduler as aio_scheduler
 from budgetfrontier.clock import ManualClock
 from tests.aio.loops import drain, in_loop, page, waiting
 from tests.aio.places import Place
@@ -579,3 +580,40 @@ async def test_a_call_in_another_loop_is_refused_and_has_no_effect(place: Place)
         await asyncio.to_thread(asyncio.run, refused())
         assert await scheduler.qsize() == 1
         scheduler.task_done(await scheduler.get())
+
+
+@pytest.mark.parametrize("named", [True, False])
+@in_loop
+async def test_a_request_that_took_too_long_is_reported_after_another_task_was_done_with_its_uri(
+    exact: Place, caplog: pytest.LogCaptureFixture, named: bool
+) -> None:
+    clock = ManualClock(START)
+    async with exact(ttl=60.0, clock=clock) as scheduler:
+        await scheduler.add(page(1))
+        slow = await scheduler.get()
+
+        async def be_quick() -> None:
+            scheduler.task_done(await scheduler.get())
+
+        quick = asyncio.create_task(be_quick())
+        await asyncio.sleep(0)
+        await scheduler.call(lambda frontier: clock.advance(61.0))
+        await quick
+        await scheduler.join()
+        scheduler.task_done(slow if named else None)  # changes nothing
+        with pytest.raises(ValueError, match="called too many times"):
+            scheduler.task_done(slow)
+        total = await scheduler.call(lambda frontier: frontier.summary())
+        assert "has ended" in caplog.text and (total.succeeded, total.expenditure) == (1, 1)
+
+
+@in_loop
+async def test_requests_that_nobody_reports_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aio_scheduler, "MOST_OUT", 10)
+    clock = ManualClock(START)
+    async with Scheduler(":memory:", {"frontier": {"max_deliveries": 1}}, ttl=1.0, clock=clock, grace=0.0) as scheduler:
+        for number in range(50):
+            await scheduler.add(page(number, f"host{number}"))
+            request = await scheduler.get()
+            await scheduler.call(lambda frontier: clock.advance(10_000.0))
+        assert len(scheduler._handed_out) < 25 and request.id in scheduler._handed_out
