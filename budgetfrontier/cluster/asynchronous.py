@@ -183,7 +183,10 @@ class AsyncClusterFrontier:
         return await self.transport.run(self._calls.landed_many(downloads))
 
     async def next_ready_in(self) -> float | None:
-        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
+        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand.
+
+        While a partition is without an owner that answers, it is not None.
+        """
         return await self.transport.run(self._calls.next_ready_in())
 
     # -- looking
@@ -251,7 +254,10 @@ class AsyncClusterFrontier:
         return await self.transport.run(self._calls.adjustments())
 
     async def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
-        """Return the dead letters, oldest first; the `id` of each is that in its partition."""
+        """Return the dead letters, oldest first; the `id` of each is that in its partition.
+
+        Raises ConnectionLost if a partition is without an owner for long.
+        """
         return await self.transport.run(self._calls.dead_letters(limit))
 
     # -- steering

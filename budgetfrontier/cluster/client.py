@@ -179,7 +179,10 @@ class ClusterFrontier:
         return self.transport.run(self._calls.landed_many(downloads))
 
     def next_ready_in(self) -> float | None:
-        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand."""
+        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand.
+
+        While a partition is without an owner that answers, it is not None.
+        """
         return self.transport.run(self._calls.next_ready_in())
 
     # -- looking
@@ -252,7 +255,10 @@ class ClusterFrontier:
         return self.transport.run(self._calls.adjustments())
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
-        """Return the dead letters, oldest first; the `id` of each is that in its partition."""
+        """Return the dead letters, oldest first; the `id` of each is that in its partition.
+
+        Raises ConnectionLost if a partition is without an owner for long.
+        """
         return self.transport.run(self._calls.dead_letters(limit))
 
     # -- steering

@@ -13,7 +13,7 @@ from budgetfrontier.cluster.calls.cluster_calls import Calls
 from budgetfrontier.cluster.calls.partition_router import LEFT_OUT, PATIENCE, PartitionRouter
 from budgetfrontier.cluster.calls.steps import Answers, Ask, GiveUp, Steps
 from budgetfrontier.cluster.directory.owners import Owner
-from budgetfrontier.core.model import CrawlUri, Lease
+from budgetfrontier.core.model import CrawlUri, DeadLetter, Lease
 from budgetfrontier.errors import ConnectionLost, FrontierError, LeaseExpired, NotOwner
 from budgetfrontier.remote import calls as client_calls
 from budgetfrontier.storage import keys
@@ -199,3 +199,23 @@ def test_leases_that_no_partition_has_given_have_ended(world: World) -> None:
     assert world.run(client.renew_many([known, other], 9.0)) == [other]
     with pytest.raises(LeaseExpired):
         world.run(client.renew(other, 9.0))
+
+
+def test_nothing_is_never_ready_while_a_worker_does_not_answer(world: World) -> None:
+    client = Calls("test", 60.0)
+    world.answers = {"a": [None, None, 7.0], "b": [None, SILENCE, ConnectionLost("gone")]}
+    assert world.run(client.next_ready_in()) is None
+    assert world.run(client.next_ready_in()) == partition_router.LOOK_AGAIN
+    assert world.run(client.next_ready_in()) == 7.0
+
+
+def test_no_dead_letters_are_left_out(world: World) -> None:
+    client = Calls("test", 60.0)
+    early, late = (
+        DeadLetter(id=1, queue=queue, uri=CrawlUri(""), cost=1, reason="", time=time, deliveries=1, attempts=1)
+        for queue, time in (("a.test", 1.0), ("b.test", 2.0))
+    )
+    world.answers = {"a": [[early], [early], [early]], "b": [NotOwner(), [late], SILENCE]}
+    assert world.run(client.dead_letters(None)) == [early, late]
+    with pytest.raises(ConnectionLost, match=r"partitions 1 of 'test'"):
+        world.run(client.dead_letters(1))

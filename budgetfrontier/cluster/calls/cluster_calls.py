@@ -10,7 +10,7 @@ from operator import itemgetter
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from budgetfrontier.cluster.calls.partition_router import PATIENCE, PAUSE, PartitionRouter
+from budgetfrontier.cluster.calls.partition_router import LOOK_AGAIN, PATIENCE, PAUSE, PartitionRouter
 from budgetfrontier.cluster.calls.steps import Answers, LookUp, Pause, Steps
 from budgetfrontier.cluster.partitions import partition_progress
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress
@@ -224,16 +224,24 @@ class Calls:
     # -- looking
 
     def next_ready_in(self) -> Steps[float | None]:
-        """Return the seconds until a worker may lease something; 0.0: now; None: never, as things stand."""
-        return least((yield from self.asking.of_each(lambda: calls.plain("next_ready_in"))))
+        """Return the seconds until a worker may lease something; 0.0: now; None: never, as things stand.
+
+        While a partition is without an owner that answers, it is some seconds, in place of None.
+        """
+        ready_in = least((yield from self.asking.of_each(lambda: calls.plain("next_ready_in"))))
+        return ready_in if ready_in is not None or self.asking.is_complete else LOOK_AGAIN
 
     def dead_letters(self, limit: int | None) -> Steps[list[DeadLetter]]:
-        """Return the dead letters, oldest first."""
-        answers: list[list[DeadLetter]] = yield from self.asking.of_each(
-            lambda: calls.plain("dead_letters", limit=limit)
-        )
-        letters = sorted((letter for answer in answers for letter in answer), key=lambda letter: letter.time)
-        return letters if limit is None else letters[: max(0, limit)]
+        """Return the dead letters, oldest first. Raises ConnectionLost if a partition is without an owner for long."""
+        numbers = range((yield from self.asking.count()))
+
+        def ask(_: Sequence[int]) -> calls.Steps[list[DeadLetter]]:
+            return calls.plain("dead_letters", limit=limit)
+
+        answers = yield from self.asking.of_owners(numbers, numbers, ask)
+        found = {(each.queue, each.id): each for _, answer in answers for each in answer}  # of one asked twice, too
+        letters = sorted(found.values(), key=lambda letter: letter.time)
+        return letters[: limit or None]
 
     def standings_now(self) -> Steps[tuple[list[PartitionProgress], set[int]]]:
         """Return the standings of the partitions whose owners answer soon, and the numbers of the others."""

@@ -119,9 +119,14 @@ class PartitionRouter:
         self._say_answered()
         return self.partitions
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether an owner of each partition is known, who has answered if he was asked."""
+        return len(self.owners) >= max(1, self.partitions)
+
     def addresses(self) -> Steps[list[str]]:
         """Return the addresses of all workers, looked up if some are not known, or were not looked up for a while."""
-        if len(self.owners) < max(1, self.partitions) or monotonic() > self._read_at + LOOK_AGAIN:
+        if not self.is_complete or monotonic() > self._read_at + LOOK_AGAIN:
             yield from self.look_up()
         return sorted(set(self.owners.values()))
 
