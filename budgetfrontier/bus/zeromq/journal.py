@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from zlib import crc32
@@ -52,6 +53,18 @@ class Journal:
     def compact(self) -> None:
         """Write the state of the log as a new file, which replaces this one; a failure leaves this one as it is."""
         new = self._path.with_name(self._path.name + ".new")
+        try:
+            file = self._state_in(new)
+        except OSError:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            self._compact_at *= 2  # the disk may be full: try again later
+            return
+        self._file.close()
+        self._file, self._size = file, file.tell()
+
+    def _state_in(self, new: Path) -> FileIO:
+        """Return a file with the state of the log, which has replaced that of this journal. Raises OSError."""
         new.unlink(missing_ok=True)
         file = self._opened(new)
         try:
@@ -61,11 +74,8 @@ class Journal:
             new.replace(self._path)
         except OSError:
             file.close()
-            new.unlink(missing_ok=True)
-            self._compact_at *= 2  # the disk may be full: try again later
-            return
-        self._file.close()
-        self._file, self._size = file, file.tell()
+            raise
+        return file
 
     def close(self) -> None:
         """Wait for the disk, and close the file."""
@@ -79,8 +89,12 @@ class Journal:
         except OSError:
             file.close()
             raise FrontierLocked(f"{path} is the journal of a broker that runs; stop it first") from None
-        if not file.seek(0, os.SEEK_END):
-            file.write(_MAGIC)
+        try:
+            if not file.seek(0, os.SEEK_END):
+                _write(file, _MAGIC)
+        except OSError:
+            file.close()
+            raise
         return file
 
     def _replay(self) -> int:

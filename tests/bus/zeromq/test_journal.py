@@ -104,3 +104,14 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     with pytest.raises(BusError, match="not the journal"):
         opened(tmp_path / "notes.txt")
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_journal_that_cannot_be_compacted_goes_on(tmp_path: Path) -> None:
+    broker, journal, log = opened(tmp_path / "journal", compact_at=2000)
+    (tmp_path / "journal.new").mkdir()  # so that no file can be made there, as on a full disk
+    work(broker, random.Random(1), 300)
+    assert (tmp_path / "journal").stat().st_size > 4000
+    journal.close()
+    _, journal, restored = opened(tmp_path / "journal")
+    assert contents(restored) == contents(log)
+    journal.close()
