@@ -63,7 +63,7 @@ class AsyncTransport:
         body = self._link.body(rpc, number)
         while True:
             try:
-                return self._link.answered(rpc, number, await self._begin(rpc, body))
+                return self._link.answered(rpc, number, await self._reply(self._begin(rpc, body)))
             except grpc.RpcError as failure:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
@@ -76,8 +76,20 @@ class AsyncTransport:
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:
-        """Send a call; return the awaitable of its reply."""
+        """Send a call; return the awaitable of its reply. Raises FrontierClosed."""
+        self._link.check()
         return self._link.stubs[rpc.method](body, timeout=self._link.timeout_of(rpc), metadata=self._link.metadata)
+
+    async def _reply(self, begun: Any) -> bytes:
+        """Return the reply to a call that was sent. Raises FrontierClosed if the client is closed meanwhile."""
+        try:
+            reply: bytes = await begun
+        except asyncio.CancelledError:  # closing the channel raises it in tasks that nobody has cancelled
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():
+                self._link.check()
+            raise
+        return reply
 
     async def _send_all(self, train: Train) -> list[Any]:
         """Send calls, some at a time, in order; return their replies."""
@@ -104,7 +116,7 @@ class AsyncTransport:
     async def _awaited(self, rpc: Rpc, number: int, begun: Any) -> Any:
         """Return the reply to a call that was sent, repeated if the connection is lost."""
         try:
-            return self._link.answered(rpc, number, await begun)
+            return self._link.answered(rpc, number, await self._reply(begun))
         except grpc.RpcError as failure:
             self._link.raise_error(number, failure)
             self._link.connecting.waiting(failure, self._link.retry_for)

@@ -48,9 +48,10 @@ class AsyncRemoteFrontier:
     A task that is cancelled while it waits for leases loses none.
 
     After a lost connection a call is repeated for `retry_for` seconds; the server applies none twice. Then, and if the
-    server is not there, ConnectionLost is raised. Only a server that was restarted has forgotten which calls it has
-    applied: then a lease that had been ended is returned as late, a URI that had been added is a DUPLICATE, one with
-    `force` is added again, and leases whose reply was lost are handed out again after they expire.
+    server is not there, ConnectionLost is raised. Only a server that was restarted, or has not heard of this client for
+    ten minutes, has forgotten which calls it has applied: then a lease that had been ended is returned as late, a URI
+    that had been added is a DUPLICATE, one with `force` is added again, and leases whose reply was lost are handed out
+    again after they expire.
     """
 
     def __init__(

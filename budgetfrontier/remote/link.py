@@ -154,11 +154,15 @@ class Link:
             ) from e
 
     def raise_error(self, number: int, failure: Any) -> None:
-        """Raise the error that has ended a call; return if the connection was lost, so that it is to be repeated."""
+        """Raise the error that has ended a call; return if the connection was lost, so that it is to be repeated.
+
+        Raises FrontierClosed if the client was closed meanwhile.
+        """
         error = self._error_of(failure)
         if error is not None:
             self._close(number)
             raise error from None
+        self.check()  # the connection that was lost may have been closed here, in another thread or task
 
     def _close(self, number: int) -> None:
         if number:

@@ -105,7 +105,8 @@ class Transport:
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:
-        """Send a call; return the future of its reply."""
+        """Send a call; return the future of its reply. Raises FrontierClosed."""
+        self._link.check()
         return self._link.stubs[rpc.method].future(
             body, timeout=self._link.timeout_of(rpc), metadata=self._link.metadata
         )

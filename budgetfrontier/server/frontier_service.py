@@ -33,6 +33,7 @@ LOOK_AGAIN = 0.5
 LONGEST_MESSAGE = 2000
 """Characters of an error that are sent."""
 
+_NOW = protocol.encode(0.0)
 _decode_call: Callable[[bytes], protocol.Call] = protocol.decoder(protocol.Call)
 _decode_leases: Callable[[bytes], list[Lease]] = protocol.decoder(protocol.LEASE.reply)
 _decode_exchanged: Callable[[bytes], protocol.Exchanged] = protocol.decoder(protocol.EXCHANGE.reply)
@@ -99,7 +100,7 @@ class FrontierService:
         if name == protocol.CONNECT.name:
             return await self._connect(asked, arguments)
         if name == protocol.LOOK.name:
-            return await self._do(self._crawls.get(asked.crawl), name, arguments, changes=False)
+            return await self._look(asked.crawl, arguments)
         return await self._remembered(asked, lambda: self._change(asked.crawl, name, arguments))
 
     # -- calls
@@ -110,6 +111,12 @@ class FrontierService:
             arguments.wanted.count = 0
         reply = await self._do(crawl, name, arguments)
         self._let_look(crawl)
+        return reply
+
+    async def _look(self, crawl_id: str, asked: protocol.MethodCall) -> bytes:
+        reply = await self._do(self._crawls.get(crawl_id), protocol.LOOK.name, asked, changes=False)
+        if asked.name == "next_ready_in" and reply == _NOW and not self._crawls.active:
+            return protocol.encode(LOOK_AGAIN)  # as of a crawl that is paused
         return reply
 
     async def _do(self, crawl: CrawlBackend, name: str, arguments: Any, *, changes: bool = True) -> bytes:

@@ -14,6 +14,8 @@ from budgetfrontier import CorruptFrontier, CrawlUri, Frontier, Lease, LeaseExpi
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core.model import RunEnd
 from budgetfrontier.leasing import AS_WRITTEN, NO_DELAYS, LeaseQueue, Reason
+from budgetfrontier.server import node
+from budgetfrontier.server.frontier_service import LOOK_AGAIN
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.testing import crash
 from tests.remote.served import Served
@@ -643,3 +645,14 @@ def test_what_are_no_settings_is_refused() -> None:
         LeaseQueue.open(":memory:", "crawl.yaml")  # type: ignore[arg-type]
     with LeaseQueue.open(":memory:", {"frontier": {"cost_policy": "wag"}}) as queue:
         assert queue.frontier.settings.frontier.cost_policy == "wag"
+
+
+def test_a_server_that_hands_out_nothing_is_not_asked_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SetActive of URLFrontier: `next_ready_in` may not say 0.0 then."""
+    (tmp_path / "jobs").mkdir()
+    node.write(tmp_path / "jobs", node.Node(active=False))
+    with Served(tmp_path, Settings(), monkeypatch) as served, LeaseQueue.connect(served.address) as queue:
+        assert queue.push(A)
+        assert queue.lease_request() is None and queue.frontier.next_ready_in() == LOOK_AGAIN

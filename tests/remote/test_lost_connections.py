@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Admission, CrawlUri, Finish, LeaseExpired, Outcome
+from budgetfrontier import Admission, CrawlUri, Finish, FrontierClosed, LeaseExpired, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.core import protocol
 from budgetfrontier.errors import ConnectionLost
@@ -185,3 +185,35 @@ def test_what_a_call_says_of_others_is_said_again_when_it_is_repeated() -> None:
     link.answered(rpc, last, protocol.encode([]))
     after = link.number(rpc)
     assert (decode(link.body(rpc, after)).abandoned, decode(link.body(rpc, after)).received) == ([], [last])
+
+
+def test_who_waits_when_a_client_is_closed_is_told_so(served: Served) -> None:
+    told: list[BaseException] = []
+
+    def wait(remote: RemoteFrontier) -> None:
+        try:
+            remote.lease(wait=PATIENCE)
+        except BaseException as error:
+            told.append(error)
+
+    remote = RemoteFrontier(served.address)
+    thread = threading.Thread(target=wait, args=(remote,))
+    thread.start()
+    until(lambda: remote.transport._waits._begun)
+    remote.close()
+    thread.join(PATIENCE)
+    assert [type(error) for error in told] == [FrontierClosed]
+
+    async def main() -> None:
+        twin = await AsyncRemoteFrontier(served.address).connect()
+        waiting = asyncio.ensure_future(twin.lease(wait=PATIENCE))
+        cancelled = asyncio.ensure_future(twin.lease(wait=PATIENCE))
+        await twin.summary()  # both are sent
+        cancelled.cancel()
+        await twin.close()
+        with pytest.raises(FrontierClosed):
+            await waiting
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+
+    asyncio.run(main())
