@@ -7,13 +7,34 @@ import re
 from tests.docs.test_documented import DOCS
 
 RESULTS = DOCS.parent / "benchmarks" / "results"
-NAME = re.compile(r"`((?:[a-z]+-)*\d{4}-\d\d-\d\d[\w-]*)`")
+NAME = re.compile(r"`(?:benchmarks/results/)?((?:[a-z]+-)*\d{4}-\d\d-\d\d[\w-]*)(?:\.md)?`")
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+OLDER = {"simulations-2026-11-29-intel-xeon-processor": "the newer run has no rates"}
+"""Results that pages name although there are newer ones of the same kind, and the reason."""
 
 
 def test_results_that_pages_name_are_there() -> None:
     for page in ("explanation/compared.md", "howto/asyncio.md", "howto/choose.md", "howto/leases.md"):
         names = NAME.findall((DOCS / page).read_text(encoding="utf-8"))
         assert names and [name for name in names if not list(RESULTS.glob(f"{name}*.md"))] == []
+
+
+def test_pages_name_the_newest_results_of_each_kind() -> None:
+    newest: dict[str, str] = {}
+    for name in sorted((path.stem for path in RESULTS.glob("*.md")), key=DATE.findall):
+        newest[DATE.split(name)[0]] = name
+    named = {
+        (page.name, name)
+        for page in DOCS.rglob("*.md")
+        if "_build" not in page.parts
+        for name in NAME.findall(page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert [
+        (page, name)
+        for page, name in sorted(named)
+        if not newest[DATE.split(name)[0]].startswith(name) and name not in OLDER
+    ] == []
 
 
 def test_rates_of_the_guides_are_those_measured() -> None:
