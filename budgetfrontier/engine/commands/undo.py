@@ -1,8 +1,8 @@
 """The undoing of commands by their audit entries: changes of adjustments, of a queue, of the crawl, and deletions.
 
 A command is not undone if its objects have changed since, unless that is forced. An undo can be undone itself, except
-for that of a deletion, and of a command on selected queues. That of `bury` deletes, and keeps the records as a deletion
-does.
+for that of a deletion; that of a command on selected queues only for the queues that it has left. The undo of `bury`
+deletes, and keeps the records as a deletion does.
 """
 
 from __future__ import annotations
