@@ -111,7 +111,7 @@ class OutputRemoved(FrontierError):
 
 
 class WrongAddress(FrontierError):
-    """This is no address, or no URL, of what it should name; give one of the form that the message shows."""
+    """An address or a URL does not have the form that is needed here; the message shows it."""
 
 
 class ConnectionLost(FrontierError):

@@ -325,7 +325,7 @@ class Tally(msgspec.Struct, kw_only=True, eq=False):
     """The results of scheduling a batch.
 
     `reasons` counts the URIs that were refused, by reason: for INVALID ones a short slug, for FULL ones the limit that
-    they met, `max_queued`, `max_queue_size` or, if a scheduler for asyncio has one, `maxsize`.
+    they met, `max_queued`, `max_queue_size`, `bloom.expected` or, if a scheduler for asyncio has one, `maxsize`.
     """
 
     added: int = 0
@@ -453,7 +453,7 @@ class Summary(msgspec.Struct, kw_only=True):
     full: int = 0
     """URIs that were refused as FULL."""
     full_reasons: dict[str, int] = {}
-    """The same by the limit that they met: `max_queued`, `max_queue_size`."""
+    """The same by the limit that they met: `max_queued`, `max_queue_size`, `bloom.expected`."""
     invalid: int = 0
     """URIs that were refused as INVALID."""
     invalid_reasons: dict[str, int] = {}

@@ -297,7 +297,7 @@ class Frontier:
     # -- URIs out
 
     def lease(self, count: int = 1, *, ttl: float | None = None) -> list[Lease]:
-        """Lease up to `count` URIs, for `ttl` seconds each (None: the setting, 300). Never blocks, may return none.
+        """Lease up to `count` URIs, for `ttl` seconds each (None: `lease_ttl`). Never blocks, may return none.
 
         Expired leases, URIs due and snoozed queues due are processed first. An empty answer commits all changes. A
         call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
@@ -611,8 +611,9 @@ class Frontier:
         """Append an override: any setting that `overrides` may set, for the hosts or queues that `match` names
         (default: all).
 
-        Every RETIRED queue that was not retired by name is reconsidered. With `dry_run` nothing changes, and the answer
-        lists the queues that would retire or revive. Raises SettingsError. O(retired queues); a dry run is O(queues).
+        Every RETIRED queue that was not retired by name is reconsidered: the first 500 in the call, the others in later
+        ones. With `dry_run` nothing changes, and the answer lists the queues that would retire or revive. Raises
+        SettingsError. O(leases out + adjustments); a dry run is O(queues).
         """
         return self._steering.adjust(match, settings, who, reason, dry_run)
 
@@ -626,9 +627,10 @@ class Frontier:
     def undo(self, entry: int, *, force: bool = False, reason: str = "", who: str | None = None) -> None:
         """Undo the command of an audit entry.
 
-        That is adjust, withdraw, retire, unretire, snooze, wake, pause, resume, an undo of these, delete,
-        drop_dead_letters, and `bury`, which imports dead letters. Deleted URIs return under their old ranks, with their
-        tries, past `seen` and limits. Refused if something has changed since, unless `force`. Raises FrontierError.
+        That is adjust, withdraw, retire, unretire, snooze, wake, set_queue, pause, resume, an undo of these, delete,
+        drop_dead_letters, and the commands `forget` and `bury` (an import of dead letters). Deleted URIs return under
+        their old ranks, with their tries, past `seen` and limits. Refused if something has changed since, unless
+        `force`. Raises FrontierError.
         O(later audit entries, URIs deleted), in steps that may be committed.
         """
         args = {"id": arguments.entry(entry, "undo"), "force": arguments.flag(force, "force")}

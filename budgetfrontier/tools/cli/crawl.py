@@ -42,10 +42,10 @@ def register(commands: Commands) -> None:
         "crawl",
         crawl,
         "run a crawl from a YAML file, or continue it",
-        more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped. "
-        "SIGTERM and SIGHUP act like Ctrl-C. Exits with 0 after a stop that finished what was in flight, with 1 after "
-        "one at once, at any moment from its start to its end. A scope that has changed and would disregard more than "
-        "100 of the URIs that wait, or 1 % of them, pauses the crawl and exits with 7: `resume` agrees to it.",
+        more="Ctrl-C once finishes the fetches in flight and exits with 0, twice stops at once and exits with 1, as "
+        "do SIGTERM and SIGHUP. The same command goes on where it stopped. If the scope has changed, and would "
+        "disregard more than 100 of the URIs that wait, or more than 1 % of them, the crawl is paused and exits with "
+        "7: `resume` accepts the new scope.",
     )
     parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
     parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")

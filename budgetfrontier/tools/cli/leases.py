@@ -31,7 +31,7 @@ def register(commands: Commands) -> None:
     )
     add_job(parser, cluster=True)
     parser.add_argument(
-        "--older-than", type=common.duration, default=None, metavar="AGE", help="only leases of this age (10m, 1h30m)"
+        "--older-than", type=common.duration, default=None, metavar="AGE", help="only leases this old, or older (10m)"
     )
     parser.add_argument("--queue", metavar="KEY", help="only leases of this queue")
     common.add_listing(parser, columns=LEASE_FIELDS, sort="age")

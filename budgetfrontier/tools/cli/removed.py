@@ -35,7 +35,7 @@ def register(commands: Commands) -> None:
     )
     add_job(parser, cluster=True)
     parser.add_argument(
-        "--older-than", type=common.duration, default=0.0, metavar="AGE", help="only of this age (12h, 30d)"
+        "--older-than", type=common.duration, default=0.0, metavar="AGE", help="only what is older than this (12h, 30d)"
     )
     parser.add_argument("--discard", action="store_true", help="remove what is listed, for good")
     parser.add_argument("--dry-run", action="store_true", help="with --discard: only list what would be removed")

@@ -52,7 +52,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("--cost-policy", metavar="POLICY", help="short for --set cost_policy=POLICY")
     parser.add_argument(
         "--until", type=_until, default=None, metavar="DURATION",
-        help="simulate so much time, such as 12h, or until the `finish` of the crawl (default: finish)",
+        help="the time to simulate, such as 12h; `finish`: until the crawl ends (default: finish)",
     )  # fmt: skip
     parser.add_argument(
         "--fetchers", type=_positive, default=None, metavar="N", help="fetches at a time (default: fetch.concurrency)"
@@ -63,9 +63,11 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--draws", type=_draws, default=None, metavar="N",
-        help="simulate so often, one after the other, each time with other draws (default: 3, at most 100)",
+        help="the number of simulations, one after the other, each with other random draws (default: 3, at most 100)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=common.count, default=0, metavar="N", help="draw others (default: 0)")
+    parser.add_argument(
+        "--seed", type=common.count, default=0, metavar="N", help="the seed of the random draws (default: 0)"
+    )
     parser.add_argument(
         "--limit-memory", type=size, default=None, metavar="SIZE",
         help="the most memory for the copies; others are made in TMPDIR (default: half of what is available)",

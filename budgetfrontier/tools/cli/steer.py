@@ -82,8 +82,8 @@ def register(commands: Commands) -> None:
         more="For adjust, adjust --remove, retire, unretire, snooze, wake, set-queue, pause, resume, undo of these, "
         "delete, dead-letters --drop, forget, and the import of dead letters (bury). What was deleted returns to its "
         "place in its queue, with its attempts counted; until then it takes space in the frontier. Dead letters that "
-        "were imported are dropped, their URLs are no longer known, and an undo of the undo brings them back. What has "
-        "changed since is refused, unless with --force.",
+        "were imported are dropped, their URLs are no longer known, and an undo of the undo brings them back. It is "
+        "refused if something has changed since, unless with --force.",
     )
     add_job(parser, cluster=True)
     parser.add_argument("entry", metavar="AUDIT_ID", type=_audit_id, help="the id that `audit JOB` shows")
@@ -91,7 +91,7 @@ def register(commands: Commands) -> None:
     how.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
     how.add_argument(
         "--discard", action="store_true",
-        help="of what has deleted or dropped: remove what was kept for the undo, for good; see also `removed`",
+        help="instead of undoing the command, remove for good the records that are kept for that; see also `removed`",
     )  # fmt: skip
     parser.add_argument(
         "--list", action="store_true",

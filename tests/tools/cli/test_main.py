@@ -125,7 +125,7 @@ def test_help_tells_the_exit_codes(cli: Cli) -> None:
     [
         (
             "crawl",
-            "Exits with 0 after a stop that finished what was in flight, with 1 after one at once, at any moment",
+            "once finishes the fetches in flight and exits with 0, twice stops at once and exits with 1",
         ),
         ("demo", "Interrupted, it exits with 1"),
     ],

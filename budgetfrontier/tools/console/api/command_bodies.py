@@ -93,7 +93,7 @@ class DiscardBody(CommandBody, forbid_unknown_fields=True, kw_only=True):
 
     ids: Annotated[_Ids | None, described("ids of entries that `removed` has; null: all")]
     older_than: Annotated[
-        _Duration, described("with `ids` null: only of this age, in seconds, or such as 12h, 30d")
+        _Duration, described("with `ids` null: only what is older than this, in seconds, or such as 12h, 30d")
     ] = ""
 
 
@@ -143,7 +143,7 @@ class SimulateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     fetchers: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
     max_fetches: Annotated[int, described("it ends after so many fetches", ge=1, le=MOST_FETCHES)] = MOST_FETCHES
     draws: Annotated[int, described("simulations, one after the other", ge=1, le=MOST_DRAWS)] = DRAWS
-    seed: Annotated[_Number, described("draw others")] = 0
+    seed: Annotated[_Number, described("the seed of the random draws")] = 0
 
 
 class ImportBody(CommandBody, forbid_unknown_fields=True, kw_only=True):

@@ -201,7 +201,7 @@ class AuditItem(msgspec.Struct, kw_only=True):
 class RemovedParameters(ListingParameters, forbid_unknown_fields=True, kw_only=True):
     """The parameters of what is kept for undo."""
 
-    older_than: Annotated[str, described("only of this age, such as 12h, 30d")] = ""
+    older_than: Annotated[str, described("only what is older than this, such as 12h, 30d")] = ""
 
 
 class RemovedItem(msgspec.Struct):
