@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from budgetfrontier import Outcome, Settings
+from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.cluster.calls import cluster_transport
 from budgetfrontier.cluster.client import ClusterFrontier
 from budgetfrontier.cluster.directory.owners import Owner
@@ -302,6 +302,19 @@ def test_runs_have_the_numbers_by_which_they_are_compared(
     assert "partition 1 of 2 does not answer" in told
     assert "these runs are those of the partitions that answer: with the others, there may be fewer" in told
     assert "process: 1 worker, " in told and "published" not in told, "no figure is of the other"
+
+
+def test_a_crawl_that_is_compared_with_partitions_that_do_not_answer_says_so(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.schedule("https://a.test/")
+    for lost, code in (((), 0), ((1,), 1)):
+        connect(lacking(cluster, *lost), monkeypatch)
+        assert main(["compare", str(tmp_path / "job"), URL, "--format", "json"]) == code
+        out, err = capsys.readouterr()
+        assert json.loads(out)["missing_partitions_2"] == [*lost], "the columns of the second end so, too"
+        assert ("partition 1 of 2 does not answer" in err) is bool(lost)
 
 
 def test_a_command_without_any_answer_prints_nothing_that_is_made_of_none(

@@ -6,10 +6,11 @@ import argparse
 import json
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.tools.cli import common, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job
+from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.on_crawl import on_crawl
 from budgetfrontier.tools.cli.sentences import note, say
 
@@ -55,7 +56,7 @@ def register(commands: Commands) -> None:
     parser.set_defaults(usage=parser.error)
 
 
-def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
+def compare(args: argparse.Namespace, operator: CrawlOperator) -> int | None:
     """Print two crawls, or two runs, side by side."""
     if args.runs is not None:
         if args.by in ("bytes", "errors"):
@@ -63,12 +64,12 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
         from budgetfrontier.reports.crawl_comparison import compared_runs
 
         found = compared_runs(operator, *args.runs, measure=args.by, limit=args.limit)
-        _print(args, found, (f"run {args.runs[0]}", f"run {args.runs[1]}"), operator)
+        _print(args, found, (f"run {args.runs[0]}", f"run {args.runs[1]}"), output.missing_partitions(operator))
         if args.format != "text" or not found.untold:
             note(found.untold or _BY_THE_HOUR)
         for sentence in found.unsure:
             note(sentence)
-        return
+        return OK
 
     def with_other(_: argparse.Namespace, other: CrawlOperator) -> None:
         from budgetfrontier.reports.crawl_comparison import compared
@@ -77,18 +78,19 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> None:
         happened = operator.between(0.0, now)(0.0, now), other.between(0.0, now)(0.0, now)
         with operator.fetched_queues() as one, other.fetched_queues() as two:
             found = compared(one, two, happened, measure=args.by, limit=args.limit)
-        _print(args, found, (operator.job, other.job), operator)
+        lacking = {f"{name}_2": numbers for name, numbers in output.missing_partitions(other).items()}
+        _print(args, found, (operator.job, other.job), output.missing_partitions(operator) | lacking)
 
-    on_crawl(with_other)(argparse.Namespace(**vars(args) | {"job": args.other}))
+    return on_crawl(with_other)(argparse.Namespace(**vars(args) | {"job": args.other}))
 
 
-def _print(args: argparse.Namespace, found: Comparison, names: tuple[str, str], operator: CrawlOperator) -> None:
+def _print(args: argparse.Namespace, found: Comparison, names: tuple[str, str], lacking: dict[str, Any]) -> None:
     from msgspec import to_builtins
 
     from budgetfrontier.reports.crawl_comparison import sentences
 
     if args.format == "json":
-        json.dump(to_builtins(found) | output.missing_partitions(operator), sys.stdout, indent=1)
+        json.dump(to_builtins(found) | lacking, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
     if args.format == "text":

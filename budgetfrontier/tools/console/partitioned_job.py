@@ -238,11 +238,11 @@ class PartitionedJob(ConsoleJob):
             with self._steering:
                 operator = ClusterOperator(self._steered_by.again())
                 refuse_if_terminated(operator, order.op)
+                if order.op == "discard" and "ids" in order.args:
+                    return discarded(operator, order)
                 if order.args.get("ids") is not None:
                     order.args["ids"] = [*map(_letter, order.args["ids"])]
                     operator.check_letters(order.args["ids"])
-                if order.op == "discard" and "ids" in order.args:
-                    return discarded(operator, order)
                 if order.op == "schedule" and not order.dry_run:
                     return SteerLine(done=1.0, effect=operator.schedule(order.args) | _unanswered(operator))
                 if order.dry_run:
