@@ -247,6 +247,25 @@ def test_runs_of_workers_are_the_times_in_which_there_was_one() -> None:
     assert [one.pid for one in merged_runs([[run(0, 30, pid=1)], [run(1, 20, pid=2)], [run(2, 40, pid=3)]])] == [3]
 
 
+def test_a_worker_that_only_waited_and_was_killed_makes_one_run() -> None:
+    """It has opened its partitions one after the other, and each ends with its last commit, at its begin."""
+
+    def run(began: float, pid: int, host: str = "h", ended: float | None = None) -> Run:
+        return Run(
+            kernel="native", number=1, program="w", pid=pid, host=host, began=began, ended=ended or began,
+            end=RunEnd.KILLED, reason="", leased=None,
+        )  # fmt: skip
+
+    def merged(*partitions: list[Run]) -> list[tuple[float, float | None]]:
+        return [(one.began, one.ended) for one in merged_runs(partitions)]
+
+    assert merged([run(10, 7)], [run(10.3, 7)]) == [(10, 10.3)]
+    assert merged([run(10, 7)], [run(10.1, 7, "other")], [run(10.3, 7)]) == [(10, 10.3)], "of two workers"
+    again = [run(10, 1), run(50, 1, ended=70)], [run(10.3, 1), run(50.3, 1)]
+    assert merged(*again) == [(10, 10.3), (50, 70)], "the pid of each is 1, as in a container"
+    assert merged([run(10, 7)], [run(30, 8)]) == [(10, 10), (30, 30)]
+
+
 def test_undos_are_added_and_states_are_told_once() -> None:
     states = [{"command": "pause", "before": {"state": state}, "after": {"state": "RUNNING"}} for state in "AAB"]
     told = merged_effect(states)

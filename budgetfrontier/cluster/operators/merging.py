@@ -12,7 +12,7 @@ import msgspec
 
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress as Partition
 from budgetfrontier.cluster.partitions.summed_totals import least, merged_summary, sums
-from budgetfrontier.core.model import CrawlState, Process, Run, Summary
+from budgetfrontier.core.model import CrawlState, Process, Run, RunEnd, Summary
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.undo_checks import FORCE
 from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, summed
@@ -318,7 +318,7 @@ def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
     While workers share the partitions anew, none may have one for some seconds: the run goes on.
     """
     merged: list[Run] = []
-    for run in sorted((run for runs in found for run in runs), key=lambda run: run.began):
+    for run in _lasting(found):
         last = merged[-1] if merged else None
         is_over = last is not None and last.end is not None and last.reason != SHARED_ANEW
         if last is None or (is_over and run.began > _or_inf(last.ended)):
@@ -328,6 +328,27 @@ def merged_runs(found: Iterable[Iterable[Run]]) -> list[Run]:
         if last.end is not None and (run.end is None or _or_inf(run.ended) > _or_inf(last.ended)):
             merged[-1] = msgspec.structs.replace(run, number=last.number, began=last.began, leased=last.leased)
     return merged
+
+
+def _lasting(found: Iterable[Iterable[Run]]) -> list[Run]:
+    """Return the runs of partitions by their begins, those that were killed until the last begin of the same worker.
+
+    It opens its partitions one after the other, and commits nothing while it waits. Another worker with its pid begins
+    a partition of it again.
+    """
+    runs = sorted(((run, place) for place, runs in enumerate(found) for run in runs), key=lambda one: one[0].began)
+    of_worker: dict[tuple[str, int], dict[int, Run]] = {}
+    lasting: list[Run] = []
+    for run, place in runs:
+        own = of_worker.setdefault((run.host, run.pid), {})
+        if place in own:
+            own.clear()
+        for one in own.values():
+            if one.end is RunEnd.KILLED:
+                one.ended = max(one.ended or 0.0, run.began)
+        own[place] = msgspec.structs.replace(run)
+        lasting.append(own[place])
+    return lasting
 
 
 def merged_busiest(found: Sequence[Busiest]) -> Busiest:
