@@ -23,6 +23,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.rules.crawl_states import end_sentence
+from budgetfrontier.rules.undoing import ADJUSTING, command_of
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage.view import View
 
@@ -87,10 +88,10 @@ def figures(view: View, op: str, args: dict[str, Any], *, preceding: int = 0) ->
     given with it, and come into force before; they concern other URIs. O(queues).
     """
     if op == "undo":
-        entry = None if args.get("list") else view.audit_entry(int(args["id"]))
-        then = None if entry is None else adjustment_outcomes.standing_of(view, entry)
-        if then is None and not args.get("list"):
+        entry = view.audit_entry(int(args["id"]))
+        if entry is None or command_of(entry.command, entry.effect) not in ADJUSTING:
             return {}
+        then = None if args.get("list") else adjustment_outcomes.standing_of(view, entry)
         found = {} if then is None else {"then": then}
         try:
             return found | {"promised": args.get("promised") or promise(dry_run(view, op, args))}

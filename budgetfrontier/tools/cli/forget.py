@@ -82,8 +82,6 @@ def forget(args: argparse.Namespace, operator: CrawlOperator) -> int:
         where = "that is kept" if keeps else f"in {log_of(args)}"
         note(f"{args.match} matches no URL {where}; give deleted ones by name, for they may be known all the same")
     say(f"{'would forget' if args.dry_run else 'forgot'} {forgotten(effect)}")
-    if args.dry_run:
-        note("dry run: nothing was changed")
     return code
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli.common import ClusterUrl, Command, job_operator
-from budgetfrontier.tools.cli.sentences import note
+from budgetfrontier.tools.cli.sentences import note, note_dry_run
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import AuditRow, CrawlOperator, OperatorCommand
@@ -67,8 +67,10 @@ def on_crawl(run: Callable[[argparse.Namespace, CrawlOperator], int | None]) -> 
     """Return the command that gives `run` the operator of the crawl that `args.job` names."""
 
     def told(args: argparse.Namespace, operator: CrawlOperator) -> int | None:
-        code = run(args, operator)
-        if getattr(args, "dry_run", False) or getattr(args, "steered", False):
+        code, is_dry_run = run(args, operator), getattr(args, "dry_run", False)
+        if is_dry_run:
+            note_dry_run()
+        if is_dry_run or getattr(args, "steered", False):
             _note_terminated(operator)
         return code
 

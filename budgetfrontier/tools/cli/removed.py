@@ -70,7 +70,7 @@ def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
         if not args.discard:
             note(f"{total} kept for undo; --discard removes them for good{rest}")
         elif args.dry_run:
-            note(f"would discard {total}; dry run: nothing was changed")
+            note(f"would discard {total}")
         else:
             say(f"discarded {total}")
     return code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.tools.cli import common
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.on_crawl import noting_continued
-from budgetfrontier.tools.cli.sentences import note, say
+from budgetfrontier.tools.cli.sentences import note, note_dry_run, say
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.commands.mailbox import Command
@@ -86,7 +86,7 @@ def revive(args: argparse.Namespace) -> None:
     lines = crawl_log.last_with(log, args.status, since=since)
     if args.dry_run:
         say(f"would revive {counted(sum(1 for _ in lines), 'URI')}")
-        note("dry run: nothing was changed")
+        note_dry_run()
         return
     tally, to_tally, effects = Tally(), converter(Tally), dict[int, dict[str, Any]]()
     with common.job_operator(args) as operator, noting_continued(operator) as own:

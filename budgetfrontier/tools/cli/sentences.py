@@ -50,12 +50,16 @@ def _is_terminal(out: TextIO) -> bool:
 
 
 def tell_end(effect: dict[str, Any]) -> None:
-    """Print of a dry run whether nothing would be left to crawl, and that it has changed nothing.
+    """Print of a dry run whether nothing would be left to crawl.
 
-    That the crawl was terminated is said of each command, see `on_crawl`.
+    That nothing was changed, or that the crawl was terminated, is said once of a command, see `on_crawl`.
     """
     from budgetfrontier.rules.crawl_states import NOTHING_MORE
 
     if effect.get("end") not in (None, NOTHING_MORE):
         say(effect["end"])
+
+
+def note_dry_run() -> None:
+    """Print that a dry run has changed nothing."""
     note("dry run: nothing was changed")

@@ -347,7 +347,6 @@ def _discard(args: argparse.Namespace, operator: CrawlOperator) -> int:
         effect = operator.dry_run("discard", {"id": args.entry})
         which = entry_in_words(args.entry, effect["command"])
         say(f"would discard {effect['bytes']:,} bytes that {which}, has kept")
-        note("dry run: nothing was changed")
         return OK
     applied, code = give(args, operator, "discard", {"id": args.entry})
     if applied.entry is not None:

@@ -351,7 +351,6 @@ def _tell_letters(op: str, effect: dict[str, Any], count: int) -> None:
         say(clean(url))
     if more := count - len(effect.get("first", ())):
         say(f"...and {more:,} more")
-    note("dry run: nothing was changed")
 
 
 def _write_dead_letters(

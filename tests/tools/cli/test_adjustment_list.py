@@ -196,6 +196,7 @@ def test_a_dry_run_changes_nothing(job: Path, listed: Path, cli: Cli) -> None:
     assert answer.code == 0
     assert f"{listed}:1:" in answer.out and "matches 1 queue" in answer.out
     assert f'{listed}:6: its effect is known once those before it are in force: there is no sheet "small"' in answer.err
+    assert answer.err.count("nothing was changed") == 1 and answer.err.endswith("dry run: nothing was changed\n")
     told = json.loads(cli("adjust", job, "--file", listed, "--dry-run", "--format", "json").out)
     assert told["dry_run"] and [one["match"] for one in told["adjustments"]] == ["domain:one.test", "sheet:small"]
     assert adjusted(job) == []
@@ -245,6 +246,27 @@ def test_one_undo_takes_the_whole_list_back(job: Path, listed: Path, cli: Cli) -
     assert cli("undo", job, 4).code == 0
     assert adjusted(job) == OF_GOOD
     assert cli("undo", job, 1, "--list").code == 0 and adjusted(job) == [], "the undo was undone"
+
+
+def test_the_undo_of_a_lists_undo_keeps_what_its_dry_run_promises(tmp_path: Path, listed: Path, cli: Cli) -> None:
+    job = tmp_path / "retired"
+    with Frontier.open(job / "frontier", Settings.from_dict({"frontier": {"queue_total_budget": 0}})) as frontier:
+        frontier.schedule_many(f"http://h{n}.test/{page}" for n in range(3) for page in range(2))
+        while frontier.lease(3):
+            pass
+    listed.write_text("".join(f"- {{match: 'queue:h{n}.test', set: {{queue_total_budget: 9}}}}\n" for n in range(3)))
+    assert cli("adjust", job, "--file", listed).code == 0
+    assert cli("undo", job, 1, "--list").code == 0
+    with JobOperator(job, job / "frontier") as operator:
+        shown = operator.dry_run("undo", {"id": 4})
+    assert (shown["matched"], shown["uris"] + shown["others"]["after"]["uris"]) == (3, 6)
+    assert cli("undo", job, 4).code == 0
+    with Reader(job / "frontier") as reader:
+        *_, entry = reader.audit()
+    assert {name: entry.effect["promised"][name] for name in ("matched", "uris", "spend", "others")} == {
+        name: shown[name] for name in ("matched", "uris", "spend", "others")
+    }
+    assert "promised: 3 queues matched" in cli("audit", job, entry.id, "--wide").out
 
 
 def test_all_of_a_list_is_undone_or_none(job: Path, listed: Path, cli: Cli) -> None:

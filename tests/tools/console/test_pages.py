@@ -14,6 +14,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.reports import log_index
 from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertState
 from budgetfrontier.reports.kinds import KINDS
@@ -489,6 +490,19 @@ def test_an_adjustment_is_shown_with_what_it_promised_and_what_followed(
     assert "RETIRED, 1 before" not in listed and f'href="/audit?id={number}&amp;outcome=1">what followed' in listed
     assert "<h2>What followed</h2>" not in get(job, f"/audit?id={number}")[1]
     assert "<h2>What followed</h2>" in get(job, f"/audit?id={number}&outcome=1")[1]
+
+
+def test_a_change_of_which_nothing_can_follow_has_no_link_to_it(job: Path) -> None:
+    """The undo of a list's undo is of no pattern, but of those of the list."""
+    with Frontier.open(job / "frontier") as frontier:
+        for place in (1, 2):
+            args = {"match": f"queue:h{place}.test", "set": {"precedence": 5}}
+            listed = {"list": {"name": "both", "place": place, "of": 2}}
+            last = frontier.internals.apply(Command("adjust", args | listed, "alice", "more")).id
+        undone = frontier.internals.apply(Command("undo", {"id": last, "list": True}, "alice", "no"))
+        again = frontier.internals.apply(Command("undo", {"id": undone.id}, "alice", "yes")).id
+    for query in (f"id={again}", f"id={again}&outcome=1", ""):
+        assert "hat followed</a>" not in get(job, f"/audit?{query}")[1], query
 
 
 def test_alerts_are_listed_with_who_was_told_and_the_overview_links_to_them(job: Path) -> None:

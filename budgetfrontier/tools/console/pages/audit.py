@@ -81,7 +81,8 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
                 following = {"before": looked_at[-1]}
         changes = [row for row in rows if "then" in row.entry.effect]
         no_undo = {name: NoUndo(why) for name, why in operator.undo_refusals(rows).items()}
-        found_of = operator.outcomes(changes if asked_for else changes[: AT_ONCE // queues])
+        looked_up = len(changes) if asked_for else AT_ONCE // queues
+        found_of = operator.outcomes(changes[:looked_up])
         return {
             "outcomes": {
                 row.id: (
@@ -91,7 +92,7 @@ def build(job: ConsoleJob, query: Query) -> dict[str, Any]:
                 for row in changes
                 if row.id in found_of
             },
-            "unread": {row.id for row in changes} - set(found_of),
+            "unread": {row.id for row in changes[looked_up:]},
             "promise": adjustment_outcomes.promise_of(rows[0].entry.effect) if only else None,
             "rows": [named_entry(row) for row in rows],
             "kept_rows": {
