@@ -7,14 +7,16 @@ import re
 import tomllib
 from pathlib import Path
 from textwrap import dedent
+from typing import cast
 
 import pytest
 
 import budgetfrontier
-from budgetfrontier.core.model import ROW_FIELDS, Outcome, QueueState, Summary
+from budgetfrontier.core.model import ROW_FIELDS, CrawlUri, Outcome, QueueState, Summary
 from budgetfrontier.remote import RemoteFrontier
 from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.field import all_settings
+from budgetfrontier.storage import environment
 from docs import generated
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -68,6 +70,27 @@ def test_states_and_outcomes_are_explained() -> None:
     named = code(page("explanation/semantics.md"))
     assert named >= {str(state) for state in QueueState}
     assert named >= {str(outcome) for outcome in Outcome}
+
+
+def test_the_reasons_of_invalid_uris_are_in_the_reference() -> None:
+    bad: list[object] = [" ", "http://[", "ftp://a.test/", "http:///", "http://a.test:x/", "http://a.test/\ud800", 1]
+    bad += [f"http://a.test/{'a' * 9000}", CrawlUri("http://a.test/", body=b"a" * (1 << 20))]
+    bad += [CrawlUri("http://a.test/", queue=""), CrawlUri("http://a.test/", method=cast("str", 1))]
+    bad += [CrawlUri("http://a.test/", meta=object())]
+    with budgetfrontier.Frontier.open(":memory:") as frontier:
+        reasons = set(frontier.schedule_many(cast("list[str]", bad)).reasons)
+    table = page("reference/errors.md").partition("| reason |")[2].partition("\n\n")[0]
+    named = {name for line in table.splitlines() for name in code(line.split("|")[1] if "|" in line else "")}
+    assert reasons >= {"type", "queue", "too-large", "method", "meta"} and reasons <= named
+    assert named - {"syntax"} <= reasons  # no URL is known that has no better reason
+
+
+def test_the_limits_between_two_commits_are_those_of_the_code() -> None:
+    text = page("explanation/durability.md")
+    most = environment.MOST_QUEUES
+    assert f"{most:,} queues in a small frontier, {most - most * 4 // 5:,} in one of many" in text
+    assert f"{environment.MOST_SEEN_PAGES:,} pages" in text and f"{environment.MOST_WRITTEN >> 20} MiB of URIs" in text
+    assert f"`commit_operations` ({Settings().frontier.commit_operations:,})" in text
 
 
 def test_every_public_name_has_a_docstring_and_is_in_the_reference_once() -> None:
