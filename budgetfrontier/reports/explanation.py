@@ -129,6 +129,6 @@ class Explanation:
         """Return what has to happen first where time alone does not help."""
         blocks = [one.command for one in self.reasons if one.verdict is Outlook.BLOCKED]
         if all(blocks):
-            return "after the commands above, or what they stand for"
+            return "after the commands above, or others with the same effect"
         rest = "once the reasons above no longer hold"
         return f"after the commands above, and {rest}" if any(blocks) else rest

@@ -336,7 +336,7 @@ def test_explain_of_a_paused_crawl_names_windows_that_are_closed_besides(tmp_pat
     for told, code in ((paused, "paused"), (stopped, "not-running")):
         assert [one.code for one in told.reasons][-2:] == [code, "crawl-closed"]
         assert (told.verdict, told.when) == (Outlook.BLOCKED, MONDAY + 21 * HOUR)
-        assert told.text(now=clock.time()).endswith(", or what they stand for, in 9h at the earliest.\n")
+        assert told.text(now=clock.time()).endswith(", or others with the same effect, in 9h at the earliest.\n")
 
 
 def test_commands_say_that_windows_are_closed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
