@@ -58,7 +58,6 @@ def _form(host: str) -> str:
 def _redirected_from(meta: dict[str, Any]) -> str | None:
     """Return the host that a redirect came from: for downloaders that send no signal for the requests they get."""
     try:
-        [last] = meta.get("redirect_urls", ())[-1:]
-        return str(urlsplit(last).hostname)
-    except ValueError:
+        return str(urlsplit(str(meta["redirect_urls"][-1])).hostname)
+    except (LookupError, TypeError, ValueError):  # it is the spider's to set, too
         return None

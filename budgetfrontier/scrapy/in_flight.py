@@ -257,7 +257,12 @@ def referer(request: Any) -> str:
 
 def continues(request: Any, before: Any) -> bool:
     """Tell whether a request is a retry or a redirect of the one before, and no link that has copied its meta."""
-    return any((request.meta.get(name) or 0) > (before.meta.get(name) or 0) for name in _COUNTERS)
+    return any(_counter(request, name) > _counter(before, name) for name in _COUNTERS)
+
+
+def _counter(request: Any, name: str) -> int:
+    value = request.meta.get(name)
+    return value if isinstance(value, int) else 0  # a spider may set it to anything
 
 
 def slot_of(crawler: Any) -> Any:

@@ -8,13 +8,14 @@ from msgspec.structs import replace
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from budgetfrontier.core.bounded_cache import BoundedCache
 from budgetfrontier.core.model import Admission, CrawlUri
 from budgetfrontier.scrapy import download_slots, options
 from budgetfrontier.scrapy.conversion import BUDGET, QUEUE, STARTED, address, crawl_uri
 from budgetfrontier.scrapy.order import PriorityMapping
 from budgetfrontier.scrapy.serialization import Serializer, start_method
 
-MAX_SEEN_URLS = 1 << 15  # URLs remembered in memory that the frontier is known to have seen
+MAX_SEEN_URLS = 1 << 15  # URLs remembered in memory that are known to have been scheduled
 
 
 class Dupefilter:
@@ -41,6 +42,31 @@ class Dupefilter:
         self.filter.log(request, self._crawler.spider)
 
 
+class SeenUrls:
+    """The URLs that were scheduled lately: most links of a page are among them, and need not be serialized."""
+
+    def __init__(self, dupefilter: Dupefilter) -> None:
+        self._own_dupefilter = dupefilter.own
+        self._urls: BoundedCache[str, None] = BoundedCache(MAX_SEEN_URLS)
+
+    def __contains__(self, request: Any) -> bool:
+        return request.url in self._urls and self._is_plain(request)
+
+    def add(self, request: Any) -> None:
+        """Add the URL of a request, if that alone decides whether another is a duplicate."""
+        if self._is_plain(request):
+            self._urls.put(request.url, None)
+
+    def clear(self) -> None:
+        """Forget all: an operator may have had the frontier forget some."""
+        self._urls.clear()
+
+    def _is_plain(self, request: Any) -> bool:
+        if BUDGET in request.meta:  # which counts for duplicates, too
+            return False
+        return self._own_dupefilter and not request.dont_filter and request.method == "GET" and not request.body
+
+
 class Candidate(NamedTuple):
     """A request, and the URI to schedule for it."""
 
@@ -50,8 +76,8 @@ class Candidate(NamedTuple):
     """Whether it is a start request, which is deduplicated apart from all others."""
     reason: str
     """The reason why it cannot be stored, "" if it can."""
-    plain: bool
-    """Whether its URL alone decides whether it is a duplicate."""
+    has_host: bool
+    """Whether the frontier has it under its own URL."""
 
 
 def refusal(admission: Admission) -> str:
@@ -86,20 +112,13 @@ class Intake:
         self._serializer, self._priorities = serializer, priorities
         self._one_queue = one_queue
         self._start_identity = start_identity
-        self._seen_urls: set[str] = set()
-
-    def is_seen(self, request: Any) -> bool:
-        """Return whether the frontier is known to have a request: most links of a page need not be serialized."""
-        return request.url in self._seen_urls and self._is_plain(request)
-
-    def forget_urls(self) -> None:
-        """Forget which URLs the frontier has seen: an operator may have had it forget some."""
-        self._seen_urls.clear()
+        self.seen = SeenUrls(dupefilter)
+        """What the frontier is known to have."""
 
     def convert(self, request: Any) -> Candidate:
         """Return the candidate of a request, with `force` if it must not be compared with others.
 
-        `settle` has to follow. Raises InvalidUrl and Refused.
+        `settle` has to follow. Raises InvalidUrl and InvalidMeta.
         """
         filtered = not request.dont_filter
         url, scheme_queue = address(request.url)
@@ -117,21 +136,14 @@ class Intake:
             self._forget(request, payload)
             raise
         uri = replace(uri, force=not is_start and not (filtered and self._own_dupefilter))
-        return Candidate(request, uri, is_start, reason, scheme_queue is None and self._is_plain(request))
+        return Candidate(request, uri, is_start, reason, scheme_queue is None)
 
     def settle(self, candidate: Candidate, admission: Admission | None) -> None:
         """Note the admission of a candidate; None: it could not be scheduled."""
         if admission is not Admission.ADDED:
             self._forget(candidate.request, candidate.uri.payload)
-        if candidate.plain and admission in (Admission.ADDED, Admission.DUPLICATE):
-            if len(self._seen_urls) >= MAX_SEEN_URLS:
-                self._seen_urls.clear()
-            self._seen_urls.add(candidate.request.url)
-
-    def _is_plain(self, request: Any) -> bool:
-        if BUDGET in request.meta:  # which counts for duplicates, too
-            return False
-        return self._own_dupefilter and not request.dont_filter and request.method == "GET" and not request.body
+        if candidate.has_host and admission in (Admission.ADDED, Admission.DUPLICATE):
+            self.seen.add(candidate.request)
 
     def _forget(self, request: Any, payload: bytes | None) -> None:
         self._serializer.forget(payload or b"")

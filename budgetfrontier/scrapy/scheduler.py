@@ -154,7 +154,7 @@ class Scheduler:
             self._dupefilter.log(request)
             return False
         page = self._in_flight.page_of(request)
-        if self._intake.is_seen(request):
+        if request in self._intake.seen:
             if page is not None:
                 page.count_link(None)
             self.frontier.schedule(request.url)  # counts the duplicate
@@ -362,7 +362,7 @@ class Scheduler:
             self.frontier.commit()
             if (newest := self._newest_command()) != self._last_command:
                 self._last_command = newest
-                self._intake.forget_urls()
+                self._intake.seen.clear()
             ready = self.frontier.next_ready_in()
             if ready == 0.0 or self.frontier.state is CrawlState.TERMINATED:
                 self._engine.wake()

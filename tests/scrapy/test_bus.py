@@ -266,6 +266,7 @@ def test_a_spider_takes_its_requests_from_the_bus_and_reports_there(tmp_path: Pa
 def test_what_is_odd_in_a_request_or_a_stat_stops_no_spider(tmp_path: Path) -> None:
     with zeromq_broker(tmp_path / "journal") as address, closing(connect(f"zmq+{address}")) as bus:
         with scheduler(BUDGETFRONTIER_BUS=f"zmq+{address}") as s:
+            assert not s.enqueue_request(ScrapyRequest("http://a.test/", meta={"budgetfrontier_cost": "7"}))
             assert s.enqueue_request(ScrapyRequest("http://a.test/", headers={"Referer": None}))
             for name, value in ("large", 1 << 70), ("endless", float("inf")), ("pages", 3):
                 s.stats.set_value(name, value)

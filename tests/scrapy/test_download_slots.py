@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier import Frontier
+from budgetfrontier.scrapy.in_flight import continues
 from tests.crawler.site import Site, text
 from tests.scrapy.crawler import page, scheduler
 from tests.scrapy.process import crawl
@@ -113,3 +114,10 @@ def test_only_what_the_downloader_wrote_is_not_taken_along(tmp_path: Path, by: s
     expected = {f"a.test:{port}": 8, f"b.test:{port}": 1, f"c.test:{port}": 1, "a.test": 5}
     expected[written["a.test"]] = expected.get(written["a.test"], 0) + 1  # b.test/of-page
     assert enqueued == expected
+
+
+@pytest.mark.parametrize("nonsense", [None, 5, {}, [5], "x"])
+def test_metadata_that_a_spider_has_set_to_anything_loses_no_request(nonsense: object) -> None:
+    with scheduler() as s:
+        assert s.enqueue_request(page("a", meta={"redirect_urls": nonsense, "download_slot": "slot"}))
+        assert continues(page("b", meta={"retry_times": nonsense}), page("c")) is (nonsense == 5)

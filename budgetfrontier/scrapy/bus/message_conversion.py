@@ -21,7 +21,7 @@ class Unsendable(ValueError):
 
 
 def bus_request(request: Any, serializer: Serializer, *, force: bool) -> Request:
-    """Return the request for the bus. Raises InvalidUrl, Refused for a wrong cost or queue, and Unsendable."""
+    """Return the request for the bus. Raises InvalidUrl, InvalidMeta for a wrong cost or queue, and Unsendable."""
     url, _ = address(request.url)
     payload, reason = serializer.store(request, url)
     if reason:

@@ -31,7 +31,7 @@ from budgetfrontier.scrapy.bus.pages_in_progress import HEAVY, Pages
 from budgetfrontier.scrapy.bus.report_batching import Reports
 from budgetfrontier.scrapy.conversion import STARTED, InvalidMeta
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, referer
-from budgetfrontier.scrapy.intake import MAX_SEEN_URLS, Dupefilter
+from budgetfrontier.scrapy.intake import Dupefilter, SeenUrls
 from budgetfrontier.scrapy.remote.request_seals import OtherKey
 from budgetfrontier.scrapy.scrapy_engine import CLOSE_WITHIN, TICK, ScrapyEngine
 from budgetfrontier.scrapy.seals import RequestLost
@@ -77,7 +77,7 @@ class BusScheduler:
         self.crawler.signals.connect(self._pages.received, signal=signals.response_received)
         self._elsewhere: dict[str, Request] = {}
         self._local: deque[Any] = deque()
-        self._seen_urls: set[str] = set()
+        self._seen = SeenUrls(self._dupefilter)
         self._numbers = count(1)
         self._job = 0
         self._last_work = monotonic()
@@ -150,7 +150,7 @@ class BusScheduler:
             self._add_local(request)
             return True
         filtered = not request.dont_filter
-        if self._dupefilter.stops(request) or self._is_seen(request):
+        if self._dupefilter.stops(request) or request in self._seen:
             self._dupefilter.log(request)
             return False
         is_start = bool(request.meta.get("is_start_request")) and STARTED not in request.meta
@@ -160,6 +160,7 @@ class BusScheduler:
             sent = bus_request(request, self._serializer, force=force)
         except Unsendable as e:
             return self._keep(request, str(e))
+        self._seen.add(request)
         if is_start:
             self._reports.add_seed(sent)
         else:
@@ -168,17 +169,6 @@ class BusScheduler:
             self._send_reports()
         count_request(self.stats, "enqueued", "bus")
         return True
-
-    def _is_seen(self, request: Any) -> bool:
-        """Tell whether a link was sent lately."""
-        if not self._dupefilter.own or request.dont_filter or request.method != "GET" or request.body:
-            return False
-        if request.url in self._seen_urls:
-            return True
-        if len(self._seen_urls) >= MAX_SEEN_URLS:
-            self._seen_urls.clear()
-        self._seen_urls.add(request.url)
-        return False
 
     def _page_of(self, link: Any) -> Request:
         """Return the request of the page that a link was found on, as its Referer says; else one that only says that.

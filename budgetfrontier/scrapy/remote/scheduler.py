@@ -209,7 +209,7 @@ class SharedScheduler:
         return False
 
     def _enqueue(self, request: Any) -> bool:
-        if self._dupefilter.stops(request) or self._intake.is_seen(request):
+        if self._dupefilter.stops(request) or request in self._intake.seen:
             self._duplicates += 1
             self._dupefilter.log(request)
             return False
