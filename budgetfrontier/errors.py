@@ -16,6 +16,8 @@ NO_FILES = (errno.EMFILE, errno.ENFILE)
 """Error numbers of the system when no more files can be open, in this process or on this machine."""
 MORE_FILES = "raise the limit of open files (`ulimit -n`)"
 """The remedy against them, for messages."""
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+"""Error numbers of file systems that have no locks, such as those of some networks."""
 
 
 def in_words(error: OSError) -> str:

@@ -191,12 +191,11 @@ class LeaseQueue:
         The removal is durable when this returns, so that the URI does not come back after a kill: each call costs a
         commit, which waits for the disk. `lease_request` with `ack_lease` does not wait, and hands out at least once.
         """
-        lease = self.lease_request()
-        if lease is None:
-            return None
-        self.ack_lease(lease)
-        self.frontier.commit()
-        return lease.uri
+        while (lease := self.lease_request()) is not None:
+            if self.ack_lease(lease):  # else it has expired, and the URI comes again
+                self.frontier.commit()
+                return lease.uri
+        return None
 
     def lease_request(self, ttl: float | None = None) -> Lease | None:
         """Lease the next URI for `ttl` seconds (None: the setting, 300); return None if there is none now.

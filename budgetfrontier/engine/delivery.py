@@ -134,6 +134,7 @@ class Delivery:
             return
         env = self._guard.tables.env
         with contextlib.suppress(Exception):
+            env.check_place()  # else another process may have opened it, and its transaction would be waited for
             env.abort()
             with env.env.begin(write=True) as txn:
                 stored = meta.read_counters(txn, env.db[keys.META])

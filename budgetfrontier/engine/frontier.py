@@ -36,7 +36,6 @@ from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.changelog import Changelog
 from budgetfrontier.engine.commands.adjustment import Adjustment
-from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.delivery import Delivery
 from budgetfrontier.engine.disk_guard import DiskGuard
 from budgetfrontier.engine.finish import Finisher
@@ -117,10 +116,9 @@ class Frontier:
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
         self._guard = Guard(parts, clock or WallClock(), self._hooks)
-        mailbox = None if parts.kernel.tables.env.memory or self._guard.logged else Mailbox(parts.path)
-        self._delivery = Delivery(self._guard, parts.commands, mailbox)
+        self._delivery = Delivery(self._guard, parts.commands, parts.mailbox)
         disk_guard = DiskGuard(self._guard, self._delivery, disks)
-        self._guard.watching = watch(self, parts.kernel.tables.env, mailbox)
+        self._guard.watching = watch(self, parts.kernel.tables.env, parts.mailbox)
         self._kernel = parts.kernel
         self._tables = parts.kernel.tables
         self._counters = parts.kernel.counters
@@ -204,7 +202,7 @@ class Frontier:
                 parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases, disks=watched,
             )  # fmt: skip
         except BaseException:
-            parts.kernel.tables.env.close()
+            parts.close()
             raise
         frontier._guard.operate(frontier._delivery.read_mailbox)
         frontier._internals.look_at_disks()

@@ -76,7 +76,6 @@ def _after_fork() -> None:
     for guard in list(_open):
         guard.owner = guard.thread = 0
         guard.forked = True
-        guard.tables.env.disown()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -325,11 +324,15 @@ class Guard:
         return result
 
     def read(self, reading: Callable[[], _T]) -> _T:
-        """Return the result of a reading; its errors change nothing."""
+        """Return the result of a reading; its errors change nothing. Raises CorruptFrontier for damage."""
         self.enter()
         try:
             self.owner = INSIDE
             return reading()
+        except Exception as e:
+            if is_damage(e):
+                raise translate_error(e, self.tables.env.path) from e
+            raise
         finally:
             self.owner = self.thread
 
@@ -483,13 +486,15 @@ class Guard:
     def end(self, *, keep_leases: bool, end: RunEnd | None, reason: str) -> None:
         """Give the leases back, unless they are kept, store how the run ended, commit and close.
 
-        A frontier whose changes go to a log is closed as of its last commit. A second call does nothing.
+        A frontier whose changes go to a log is closed as of its last commit. A second call does nothing. Raises if the
+        call is not allowed: see `refuse`.
         """
         if self.closed is not None and not self.forked:
             return
         if self.owner == BROKEN and get_ident() == self.thread:
             self.close(_BROKEN)
             return
+        self.enter()
         if self.commits.in_batch and not self.logged:
             self.drop(FrontierError("`close` was called in it"))
             return

@@ -22,16 +22,17 @@ class _Files(NamedTuple):
     thread: int
     pid: int
 
-    def close(self) -> None:
-        """Close them without a commit."""
-        try:
-            self.env.close()
-        finally:
-            if self.mailbox is not None:
-                self.mailbox.close()
-
 
 _waiting: list[_Files] = []
+
+
+def close_files(env: Environment, mailbox: Mailbox | None) -> None:
+    """Close the files of a frontier without a commit."""
+    try:
+        env.close()
+    finally:
+        if mailbox is not None:
+            mailbox.close()
 
 
 def watch(frontier: object, env: Environment, mailbox: Mailbox | None) -> finalize[[_Files], object]:
@@ -47,14 +48,14 @@ def close_waiting() -> None:
         if files.thread == get_ident():
             _waiting.remove(files)
             if files.pid == os.getpid():
-                files.close()
+                close_files(files.env, files.mailbox)
 
 
 def _lose(files: _Files) -> None:
     if files.pid != os.getpid():
         return  # in a forked child, which has nothing to close
     if files.thread == get_ident():
-        files.close()
+        close_files(files.env, files.mailbox)
     else:
         _waiting.append(files)
     warnings.warn(

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from budgetfrontier.engine import fixed_at_creation, native
 from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.commands.runner import Runner
 from budgetfrontier.engine.hooks import load_hooks
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.lost_frontiers import close_files
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
 from budgetfrontier.errors import FrontierError, check_extra
@@ -39,8 +41,14 @@ class Parts(NamedTuple):
     """New dead letters: URIs that were out once too often when their process died."""
     hooks: list[object]
     """The hooks that the settings name."""
+    mailbox: Mailbox | None
+    """Commands of other processes; None for a frontier in memory, and for that of a partition, which has a log."""
     recorder: Recorder | None
     """The notes of changes for the log of a partition; None: there is no log."""
+
+    def close(self) -> None:
+        """Close the files; what was not committed is dropped."""
+        close_files(self.kernel.tables.env, self.mailbox)
 
 
 def open_parts(
@@ -64,6 +72,7 @@ def open_parts(
     if settings is not None and not scratch:
         hooks = load_hooks(settings.hooks)  # bad ones must not be stored
     recorder = None if partition is None else Recorder()
+    mailbox: Mailbox | None = None
     env = Environment(path, sync=not scratch, wrap=None if recorder is None else recorder.wrap)
     try:
         if not scratch:
@@ -102,17 +111,20 @@ def open_parts(
         kernel.tables.start_series(now, program, unstored)
         kernel.tables.flush()
         if recorder is None:
+            # Before anything is written, for it may be damaged, or another user's; in a new folder after that.
+            mailbox = None if env.memory or env.is_new else Mailbox(env.path)
             env.commit()
+            mailbox = None if env.memory else mailbox or Mailbox(env.path)
             kernel.tables.runs.begun()
         kernel.tables.preloaded.read(files, commit=env.commit if recorder is None else _nothing)
     except BaseException as e:
-        env.close()
+        close_files(env, mailbox)
         if is_damage(e):
             raise translate_error(e, env.path) from e
         if (panic := native.panic(e)) is not None:
             raise panic from e
         raise
-    return Parts(kernel, admitter, commands, env.path, now, paused, buried, hooks, recorder)
+    return Parts(kernel, admitter, commands, env.path, now, paused, buried, hooks, mailbox, recorder)
 
 
 def _nothing() -> None:

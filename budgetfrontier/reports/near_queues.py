@@ -9,7 +9,6 @@ from itertools import chain, islice
 
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.reports.format import clean
-from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.storage.url_search import queue_of
 from budgetfrontier.storage.view import View
 
@@ -45,11 +44,11 @@ def nearest(view: View, text: str, *, most: int = 3) -> list[str]:
         return [sure]
     text = re.sub(r"^https?://([^/?#]*).*", r"\1", text[:_LONGEST], flags=re.I | re.S).lower()
     host = re.sub(r"\.?(:\d*)?$", "", text)
-    with_port = list(islice(_begin_with(view, f"{host}:"), most))
+    with_port = list(islice(view.names(f"{host}:"), most))
     if with_port or view.find_queue(host):
         return with_port or [host]
     mistyped = [key for key in _one_character_off(text) if view.find_queue(key)]
-    alike = (key for length in _BEGINNINGS for key in islice(_begin_with(view, text[:length]), _COMPARED))
+    alike = (key for length in _BEGINNINGS for key in islice(view.names(text[:length]), _COMPARED))
     keys = {key.lower(): key for key in chain(mistyped, alike)}
     return [keys[found] for found in get_close_matches(text, keys, n=most, cutoff=_ALIKE)]
 
@@ -73,7 +72,3 @@ def _one_character_off(text: str) -> Iterator[str]:
             yield f"{before}{character}{here}{after}"
             if here:
                 yield f"{before}{character}{after}"
-
-
-def _begin_with(view: View, prefix: str) -> Iterator[str]:
-    return view.names(prefix) if not prefix or queue_key_bytes(prefix) else iter(())

@@ -201,6 +201,10 @@ def _options(target: Any) -> list[str]:
     return [one.name for one in signature(target).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
 
 
+NOT_IMPORTED = "cannot be imported"
+"""A part of the message on code of the user's that is not there, or fails: the settings that name it may be right."""
+
+
 def load(reference: str) -> Any:
     """Import and return the object "module:name"; the name may have dots. Raises SettingsError for any failure."""
     module, _, name = reference.partition(":")
@@ -210,7 +214,7 @@ def load(reference: str) -> Any:
         pass_on_interruption(error)
         missing = isinstance(error, ModuleNotFoundError)
         remedy = "; install it, or name its folder in the environment variable PYTHONPATH" if missing else ""
-        raise SettingsError(f"{reference} cannot be imported: {type(error).__name__}: {error}{remedy}") from error
+        raise SettingsError(f"{reference} {NOT_IMPORTED}: {type(error).__name__}: {error}{remedy}") from error
 
 
 def make(reference: str) -> Any:

@@ -133,7 +133,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """
     path = Path(os.path.abspath(path))
     taken = FrontierError(f"{path} is not empty; name a folder that is empty or does not exist")
-    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise FrontierError(f"{path} is {'a link' if path.is_symlink() else 'a file'}; name a folder")
+    if path.exists() and any(path.iterdir()):
         raise taken
     partial = path.with_name(path.name + PARTIAL)
     lock = _lock_partial(partial)

@@ -5,6 +5,7 @@ A new generation is written and synced ahead of the commit whose record names it
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from contextlib import suppress
@@ -33,6 +34,8 @@ REMEDY = (
     "may be fetched again"
 )
 _HEAD = 8  # bytes before the bits: the number of hashes
+_DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO)
+"""The errors of a file that is damaged: it is not there, or the disk cannot read it. After others, it may be whole."""
 _NUMBER_OF_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
@@ -56,13 +59,15 @@ def read(folder: Path, row: FilterRow, bloom: BloomSettings) -> Bloom:
 def objection(folder: Path, row: FilterRow, bloom: BloomSettings | None = None) -> str:
     """Return what is wrong with the file of a filter, which is read as a whole; "" if it is as it was written.
 
-    With `bloom`, its size has to be the one of these settings.
+    With `bloom`, its size has to be the one of these settings. Raises OSError for a file that may not be read.
     """
     path = folder / _file_name(row.generation)
     try:
         with open(path, "rb") as file:
             size, digest = _digest(file)
     except OSError as e:
+        if e.errno not in _DAMAGE:
+            raise
         return _damage(path, row, e.strerror or str(e))
     right = digest == row.digest and (bloom is None or size == _size(bloom))
     return "" if right else _damage(path, row, "its bytes are not those that were written")

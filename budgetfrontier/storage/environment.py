@@ -40,6 +40,7 @@ log = logging.getLogger("budgetfrontier.store")
 
 # LMDB forbids opening an environment twice in one process.
 _open_here: dict[str, Environment] = {}
+os.register_at_fork(after_in_child=_open_here.clear)  # a forked child has none of them open
 
 
 class Environment:
@@ -79,22 +80,15 @@ class Environment:
             self.env = open_lmdb(folder, sync=sync and not self.memory)
             self._data = self.path / "data.mdb"
             self._file = os.stat(folder / "data.mdb")
-        except BaseException as e:
-            _open_here.pop(self._key)
-            if self._lock is not None:
-                self._lock.release()
-            if isinstance(e, OSError | lmdb.Error):
-                raise translate_error(e, self.path) from e
-            raise
-        try:
             self._open_tables()
         except BaseException as e:
             self.close()
-            if isinstance(e, lmdb.Error):
+            if isinstance(e, OSError | lmdb.Error):
                 raise translate_error(e, self.path) from e
             raise
-        if self.memory:
-            shutil.rmtree(self.path)
+        finally:
+            if self.memory:
+                shutil.rmtree(self.path, ignore_errors=True)
 
     def __repr__(self) -> str:
         where = "in memory" if self.memory else self.path
@@ -238,11 +232,17 @@ class Environment:
                 self.txn.abort()
         finally:
             try:
-                lock_table.close(self.env)
+                if hasattr(self, "env"):
+                    lock_table.close(self.env)
             finally:
                 _open_here.pop(self._key, None)
                 if self._lock is not None:
                     self._lock.release()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the frontier does not exist before the first commit."""
+        return self._fresh
 
     @property
     def note(self) -> bytes | None:
@@ -258,10 +258,6 @@ class Environment:
         """Show other processes, by the modification time of the lock file, that this one is at work."""
         if self._lock is not None:
             self._lock.touch()
-
-    def disown(self) -> None:
-        """Forget the environment without touching its files, in a forked child."""
-        _open_here.pop(self._key, None)
 
 
 def opened_here(path: Path) -> Environment | None:

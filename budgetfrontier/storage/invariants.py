@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 import lmdb
 
 from budgetfrontier.core import uris
-from budgetfrontier.core.model import CrawlState, CrawlUri, QueueRecord, QueueState
+from budgetfrontier.core.model import CrawlState, CrawlUri, GroupRecord, QueueRecord, QueueState
+from budgetfrontier.core.units import counted
 from budgetfrontier.core.vocabulary import ANSWERS
-from budgetfrontier.errors import CorruptFrontier, SettingsError
+from budgetfrontier.errors import CorruptFrontier, SettingsError, pass_on_interruption
 from budgetfrontier.rules import (
     crawl_states,
     duplicates,
@@ -32,6 +34,7 @@ from budgetfrontier.storage import bloom_file, keys, meta, removed
 from budgetfrontier.storage.damage import Damage, report
 from budgetfrontier.storage.encoding import without_checksum
 from budgetfrontier.storage.kept_places import place_in_future, waits_at
+from budgetfrontier.storage.recognition import SHAPES, SHAPES_OF_INDEXES
 from budgetfrontier.storage.records import (
     Counters,
     decode_answers,
@@ -49,6 +52,7 @@ from budgetfrontier.storage.records import (
     host_objection,
     tally_objection,
     tally_of,
+    times_of,
 )
 from budgetfrontier.storage.seed_list import decode_seed, keys_of
 from budgetfrontier.storage.series import check_row
@@ -73,6 +77,9 @@ def check(txn: keys.Txn, db: dict[str, Any], folder: Path | None = None) -> None
         raise CorruptFrontier(report(problems))
 
 
+_TIMES = {kind: times_of(kind) for kind in (QueueRecord, GroupRecord, Counters)}
+
+
 class _Checker:
     def __init__(self, txn: keys.Txn, db: dict[str, Any], folder: Path | None) -> None:
         self._txn = txn
@@ -94,9 +101,8 @@ class _Checker:
         }
 
     def run(self) -> list[str]:
-        for name in keys.TABLES:
-            if self._txn.get(keys.SENTINEL, db=self._db[name]) is None:
-                self._report(f"table {name}: the sentinel is missing")
+        for name, is_of_table in (SHAPES | SHAPES_OF_INDEXES).items():
+            self._check_shapes(name, is_of_table)
         self._read_queues()
         self._check_pending()
         self._check_indexes()
@@ -105,9 +111,6 @@ class _Checker:
         self._check_future_and_dead()
         self._check_urls()
         self._check_filter()
-        for key, _ in self._items(keys.META):
-            if key not in meta.NAMES:
-                self._report(f"meta: no row is called {key.decode('ascii', 'backslashreplace')}")
         meta.read_assignments(self._txn, self._db[keys.META])
         meta.read_changes(self._txn, self._db[keys.META])
         self._check_rows_of_partition()
@@ -140,6 +143,19 @@ class _Checker:
     def _items(self, table: str) -> Any:
         return (item for item in self._txn.cursor(self._db[table]) if item[0] != keys.SENTINEL)
 
+    def _check_shapes(self, table: str, is_of_table: Callable[[bytes, bytes], bool]) -> None:
+        """Report the rows of a table that can be none by their key or their value alone."""
+        if self._txn.get(keys.SENTINEL, db=self._db[table]) is None:
+            self._report(f"table {table}: the sentinel is missing")
+        wrong = [key for key, value in self._items(table) if not is_of_table(key, value)]
+        if wrong:
+            self._report(f"{table}: {counted(len(wrong), 'row')} that cannot be one, the first under {wrong[0]!r}")
+
+    def _check_times(self, record: QueueRecord | GroupRecord | Counters, what: str) -> None:
+        for name in _TIMES[type(record)]:
+            if not 0 <= getattr(record, name) < inf:
+                self._report(f"{what}: {name} is {getattr(record, name)}")
+
     def _read_queues(self) -> None:
         for key, value in self._items(keys.QUEUES):
             queue = decode_queue(value)
@@ -158,6 +174,7 @@ class _Checker:
                 )
             if queue.id > self._counters.queue_id:
                 self._report(f"queue {queue.queue}: id {queue.id} is beyond the last one given out")
+            self._check_times(queue, f"queue {queue.queue}")
         if sum(1 for _ in self._items(keys.QUEUE_IDS)) != len(self._queues):
             self._report("queue_ids and queues differ in number")
 
@@ -216,6 +233,8 @@ class _Checker:
                 )
             if queue.state is QueueState.IN_PROCESS and not queue.out:
                 self._report(f"queue {queue.queue}: IN_PROCESS with no lease out")
+            if queue.row != (queue.position if queue.state is QueueState.READY else 0):
+                self._report(f"queue {queue.queue}: {queue.state} at {queue.position}, its record says row {queue.row}")
             first, last = self._given_out.get(queue.state, (queue.position, queue.position))
             if not first <= queue.position <= last:
                 self._report(f"queue {queue.queue}: {queue.state} at {queue.position}, a position never given out")
@@ -233,6 +252,7 @@ class _Checker:
         rows = {keys.timed.unpack(key)[1]: keys.timed.unpack(key)[0] for key, _ in self._items(keys.GROUP_WAKES)}
         for key, value in self._items(keys.GROUPS):
             group = decode_group(value)
+            self._check_times(group, f"group {group.name}")
             known.add(group.id)
             if keys.u32.pack(group.id) != key or group.id > self._counters.group_id:
                 self._report(f"group {group.name}: its id {group.id} is not its key, or was never given out")
@@ -284,10 +304,18 @@ class _Checker:
         out: Counter[int] = Counter()
         reserved: Counter[int] = Counter()
         landed: Counter[int] = Counter()
+        leased: set[bytes] = set()
         for key, value in self._items(keys.LEASES):
-            lease = decode_lease(value)
+            lease, number = decode_lease(value), keys.u64.unpack(key)[0]
             if self._txn.get(lease.key, db=self._db[keys.PENDING]) is None:
-                self._report(f"lease {keys.u64.unpack(key)[0]}: its URI is not pending")
+                self._report(f"lease {number}: its URI is not pending")
+            if lease.key in leased:
+                self._report(f"lease {number}: its URI has another lease")
+            if number >> keys.EPOCH_SHIFT > self._counters.epoch:
+                self._report(f"lease {number}: its number was never given out")
+            if not (isfinite(lease.expires) and isfinite(lease.began)):
+                self._report(f"lease {number}: from {lease.began} to {lease.expires}")
+            leased.add(lease.key)
             out[lease.queue] += 1
             reserved[lease.queue] += keys.cost_of(lease.key)
             landed[lease.queue] += lease.landed
@@ -303,7 +331,7 @@ class _Checker:
         future: Counter[int] = Counter()
         kept: set[bytes] = set()
         for key, value in self._items(keys.FUTURE):
-            row = decode_future(value)
+            (when, ordinal), row = keys.due.unpack(key), decode_future(value)
             future[row.queue] += 1
             queue = self._queues.get(row.queue)
             if queue is None:
@@ -311,7 +339,10 @@ class _Checker:
             uri = restore_uri(row.rank, row.value, "" if queue is None else queue.queue)
             check_url(uri.url)
             self._check_row_of(uri, place_in_future(row.queue, key), f"for later, {key.hex()}")
-            if keys.rank.unpack(row.rank)[3]:  # a retry, which keeps its rank
+            arrival = keys.rank.unpack(row.rank)[3]
+            if not 0 <= when < inf or max(ordinal, ordinal_of(arrival)) > self._counters.ordinal:
+                self._report(f"for later, {key.hex()}: its time is {when}, or its ordinal was never given out")
+            if arrival:  # a retry, which keeps its rank
                 pending = keys.u32.pack(row.queue) + row.rank
                 if pending in kept or self._txn.get(pending, db=self._db[keys.PENDING]) is not None:
                     self._report(f"for later, {key.hex()}: another URI has its rank")
@@ -321,23 +352,36 @@ class _Checker:
                 self._report(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
         prerequisites = 0
         for key, value in self._items(keys.DEAD):
-            letter = decode_dead(value)
+            letter, number = decode_dead(value), keys.u64.unpack(key)[0]
             prerequisites += letter.prerequisite
             check_url(restore_uri(letter.rank, letter.value, letter.name).url)
             if letter.queue not in self._queues:
-                self._report(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
+                self._report(f"dead letter {number}: its queue does not exist")
+            if number > self._counters.ordinal or not isfinite(letter.time):
+                self._report(f"dead letter {number}: its time is {letter.time}, or its number was never given out")
         if (stored := self._counters.dead_prerequisites) != prerequisites:
             self._report(f"totals: dead_prerequisites is {stored}, the dead letters say {prerequisites}")
 
     def _check_row_of(self, uri: CrawlUri, place: bytes, where: str) -> None:
         """Report a URI that waits at a place and has no row in `urls`; count it if its row is about another."""
-        if self._canonical is not None:
-            key = duplicates.fingerprint_of(uri, uri.url, self._canonical)
+        key = self._fingerprint(uri)
+        if key is not None:
             value = self._get(keys.URLS, key)
             if value is None:
                 self._report(f"{where}: {uri.url} is not among the kept URLs")
             elif decode_url(value).place != place:
                 self._others[key] += 1
+
+    def _fingerprint(self, uri: CrawlUri) -> bytes | None:
+        """Return the key of a URI in `urls`; None if URLs are not kept, or the policy fails, then and from then on."""
+        if self._canonical is None:
+            return None
+        try:
+            return duplicates.fingerprint_of(uri, uri.url, self._canonical)
+        except Exception as e:  # of a policy, which says nothing of the file
+            pass_on_interruption(e)
+            self._canonical = None
+            return None
 
     def _get(self, table: str, key: bytes) -> bytes | None:
         return self._txn.get(key, db=self._db[table])
@@ -355,8 +399,6 @@ class _Checker:
                 continue
             url = expand(row.url, queue.queue)
             check_url(url)
-            if len(key) != keys.FINGERPRINT:
-                self._report(f"urls {key.hex()}: {url} is not under a fingerprint")
             if not row.waits and row.due:
                 self._report(f"urls {key.hex()}: {url} is completed, and due")
             if self._canonical is not None and row.more != self._others[key]:
@@ -387,9 +429,13 @@ class _Checker:
 
     def _check_audit(self) -> None:
         for key, value in self._items(keys.AUDIT):
-            decode_audit(value)
-            if keys.u64.unpack(key)[0] > self._counters.audit:
-                self._report(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
+            number, applied = keys.u64.unpack(key)[0], decode_audit(value).number
+            if number > self._counters.audit:
+                self._report(f"audit: entry {number} is beyond the last one")
+            if applied > self._counters.command and applied not in self._counters.ahead:
+                self._report(
+                    f"audit: entry {number} is of command {applied}, the last one was {self._counters.command}"
+                )
 
     def _check_removed(self) -> None:
         """Compare what is kept for `undo` with the audit: all that is needed is there, and no more."""
@@ -412,9 +458,10 @@ class _Checker:
             self._report(f"removed: blocks under {number}, of no command that can be undone")
 
     def _check_runs(self) -> None:
-        for key, value in self._items(keys.RUNS):
-            keys.u32.unpack(key)
-            decode_run(value)
+        for _, value in self._items(keys.RUNS):
+            run = decode_run(value)
+            if not (isfinite(run.began) and isfinite(run.ended)):
+                self._report(f"runs: one from {run.began} to {run.ended}")
         for key, value in self._items(keys.SERIES):
             check_row(key, value)
 
@@ -453,8 +500,8 @@ class _Checker:
                 self._report(f"meta: {name.decode()}: {e}")
 
     def _check_peers(self) -> None:
-        for key, value in self._items(keys.PEERS):
-            keys.u32.unpack(key), keys.peer.unpack(value)
+        for _, value in self._items(keys.PEERS):
+            keys.peer.unpack(value)
 
     def _check_history(self) -> None:
         """Compare the histories of queues with their records."""
@@ -555,6 +602,10 @@ class _Checker:
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
+        self._check_times(c, "totals")
+        parts = [c.failed_expenditure, c.retried_expenditure, c.given_up_expenditure, c.other_expenditure]
+        if min(parts) < 0 or sum(parts) > c.expenditure:
+            self._report(f"totals: expenditure is {c.expenditure}, its parts without that of successes are {parts}")
         if c.found > c.scheduled:
             self._report(f"totals: scheduled is {c.scheduled}, but {c.found} of them were found")
         if c.prerequisites_succeeded + sum(c.error_answers.values()) > c.succeeded:

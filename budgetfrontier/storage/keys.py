@@ -136,6 +136,7 @@ delivery = Layout(">HH")  # attempts, deliveries
 FINGERPRINT = 16  # bytes of a key of `seen`
 FRESH = delivery.pack(0, 0)
 EPOCH_SHIFT = 40  # bits of a lease id below the epoch: 800 billion leases or more per run, eight million runs
+EPOCH_BITS = 63 - EPOCH_SHIFT
 RANDOM_BITS = 38  # of the first id of an epoch
 PARTITION_SHIFT = 28  # in a partition: bits below its number, 268 million leases of an epoch
 PARTITION_BITS = EPOCH_SHIFT - PARTITION_SHIFT

@@ -14,6 +14,7 @@ import lmdb
 from budgetfrontier.errors import (
     MORE_FILES,
     NO_FILES,
+    NO_LOCKS,
     NO_ROOM,
     CorruptFrontier,
     FrontierError,
@@ -36,6 +37,8 @@ GIB = 1 << 30
 MIN_ROOM = 16 * GIB  # free bytes of the map after each commit: more than is dirtied until the next; address space only
 SMALLEST_MAP = GIB
 _LOW_DISK = 1 << 20  # free bytes below which an I/O error means that the disk is full
+_NO_PLACE = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
+"""The errors of a path at which no frontier can be."""
 
 REMEDY = "restore a backup, or save what can be read with `budgetfrontier verify --repair`"
 # IncompatibleError: a record that should be a table, or lost pages. BadTxnError: any call after a damaged page was met.
@@ -56,6 +59,11 @@ def check_files(path: Path) -> bool:
     """
     data = path / "data.mdb"
     if not data.exists():
+        for link in (path, data):
+            if link.is_symlink() and not link.exists():
+                raise NotAFrontier(
+                    f"{link} is a link to {os.readlink(link)}, where nothing is; mount its disk, or remove the link"
+                )
         if path.exists() and not path.is_dir():
             raise NotAFrontier(f"{path} is a file; a frontier is a folder")
         foreign = [p.name for p in path.iterdir() if p.name not in _OWN_FILES] if path.exists() else []
@@ -217,6 +225,12 @@ def translate_error(error: BaseException, path: Path) -> Exception:
     code = getattr(error, "errno", None) or getattr(error, "code", None)
     if code in NO_FILES:
         return FrontierError(f"{path}: {_shown(error)}; {MORE_FILES}, and try again")
+    if code in (*NO_LOCKS, errno.ENODEV):  # of mmap
+        return FrontierError(
+            f"{path}: {_shown(error)}: its file system has no locks, or no memory maps; put it on a local disk"
+        )
+    if code in _NO_PLACE:
+        return NotAFrontier(f"{path} cannot be a frontier ({_shown(error)}); name another folder")
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
         return PermissionError(
             errno.EACCES, f"cannot write: check the permissions of the folder ({_shown(error)})", str(path)

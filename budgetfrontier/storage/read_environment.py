@@ -10,9 +10,9 @@ from pathlib import Path
 
 import lmdb
 
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, NotAFrontier
 from budgetfrontier.storage import keys, lock_table
-from budgetfrontier.storage.lmdb_env import check_schema, open_lmdb, open_tables, translate_error
+from budgetfrontier.storage.lmdb_env import check_files, check_schema, open_lmdb, open_tables, translate_error
 
 LARGEST_MAP = 1 << 40  # address space only; enlarging a map later would end the snapshots read through it
 
@@ -31,19 +31,27 @@ class ReadEnvironment:
         self._open()
 
     def _open(self) -> None:
-        self._file = self._identity()
-        self.env = open_lmdb(self._path, readonly=True, map_size=LARGEST_MAP)
+        """Open the file that is there now. Raises the errors of `LastCommit`; then the next snapshot tries again."""
+        self._file: tuple[int, int, int | None] | None = None
+        file = self._identity()
+        if file is None or not check_files(self._path):
+            raise NotAFrontier(f"there is no frontier at {self._path} any more; restore a backup there")
+        env = open_lmdb(self._path, readonly=True, map_size=LARGEST_MAP)
         try:
-            self.db = open_tables(self.env, self._path)
+            db = open_tables(env, self._path)
         except BaseException as e:
-            lock_table.close(self.env)
+            lock_table.close(env)
             if isinstance(e, lmdb.Error):
                 raise translate_error(e, self._path) from e
             raise
+        self._file, self.env, self.db = file, env, db
 
-    def _identity(self) -> tuple[int, int, int | None]:
-        """Return the identity of the data file, and of the lock file in which readers register."""
-        file = os.stat(self._path / "data.mdb")
+    def _identity(self) -> tuple[int, int, int | None] | None:
+        """Return the identity of the data file, and of the lock file in which readers register; None without one."""
+        try:
+            file = os.stat(self._path / "data.mdb")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
         try:
             lock: int | None = os.stat(self._path / "lock.mdb").st_ino
         except OSError:  # LMDB creates it, where it may
@@ -72,7 +80,7 @@ class ReadEnvironment:
     def begin(self) -> Iterator[keys.Txn]:
         """Hold a snapshot of the last commit. If the file was replaced, open the new one once no snapshot is held."""
         with _sharing:
-            if not self._looking and self._identity() != self._file:
+            if not self._looking and (self._file is None or self._identity() != self._file):
                 lock_table.close(self.env)
                 self._open()
             txn = self._begin()

@@ -14,6 +14,7 @@ from budgetfrontier.storage.records import (
     decode_audit,
     decode_dead,
     decode_future,
+    decode_group,
     decode_host,
     decode_lease,
     decode_links,
@@ -103,5 +104,19 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.HISTORY: lambda key, value: len(key) == keys.u32.size and len(value) == keys.history.size,
     keys.ANSWERS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_answers, value),
     keys.TALLIES: lambda key, value: _decodes(tally_of, key) and _decodes(decode_tally, value),
+    keys.GROUPS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_group, value),
 }
 """Tests for the records of each table. Tables that are rebuilt from others are left out."""
+SHAPES_OF_INDEXES: dict[str, Callable[[bytes, bytes], bool]] = {
+    keys.INACTIVE: lambda key, value: len(key) == keys.fifo.size and len(value) == keys.u32.size,
+    keys.ACTIVE: lambda key, value: len(key) == keys.u64.size and len(value) == keys.u32.size,
+    keys.SNOOZED: lambda key, value: len(key) == keys.timed.size and not value,
+    keys.RETIRED: lambda key, value: len(key) == keys.u64.size and len(value) == keys.u32.size,
+    keys.INELIGIBLE: lambda key, value: len(key) == keys.u64.size and len(value) == keys.u32.size,
+    keys.SEED_KEYS: lambda key, value: len(value) in (0, keys.u64.size),
+    keys.GROUP_IDS: lambda key, value: len(value) == keys.u32.size,
+    keys.PARKED: lambda key, value: len(key) == keys.parked.size and len(value) == keys.u32.size,
+    keys.GROUP_WAKES: lambda key, value: len(key) == keys.timed.size and not value,
+    keys.DEGREES: lambda key, value: len(key) == len(value) == keys.u32.size,
+}
+"""Tests for the records of the tables that are rebuilt from others."""

@@ -74,7 +74,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     inactive: Number = 0
     retired: Number = 0
     leases: Number = 0
-    epoch: Annotated[int, msgspec.Meta(ge=0, lt=1 << 23)] = 0
+    epoch: Annotated[int, msgspec.Meta(ge=0, lt=1 << keys.EPOCH_BITS)] = 0
     revision: Number = 1
     ordinal: KeyPosition = 0
     queue_id: Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)] = 0
@@ -320,6 +320,11 @@ class PreloadedRow(msgspec.Struct, array_like=True):
     uris: int = 0
     whole: bool = False
     """Whether all of it is in the table; else it is read again when the frontier is opened."""
+
+
+def times_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a record that are times or durations in seconds: finite, and at least 0, in a sound one."""
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is float)
 
 
 decode_queue = decoder(QueueRecord)

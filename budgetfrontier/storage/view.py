@@ -336,9 +336,12 @@ class View:
 
     def names(self, prefix: str) -> Iterator[str]:
         """Yield the queue keys that begin with `prefix`, sorted by their bytes."""
-        start = prefix.encode("utf-8", "replace")
-        found = (key for key, _ in self.items(keys.QUEUE_IDS, start))
-        return (key.decode() for key in takewhile(lambda key: key.startswith(start), found) if key != keys.SENTINEL)
+        start = queue_keys.queue_key_bytes(prefix) if prefix else b""
+        if start is not None:  # else no key can begin with it
+            for key, _ in self.items(keys.QUEUE_IDS, start):
+                if not key.startswith(start):
+                    return
+                yield key.decode()
 
     def find_queue(self, key: str) -> QueueRecord | None:
         """Return a queue as stored, by its key; None if there is none."""

@@ -472,8 +472,10 @@ def test_a_lost_mailbox_gives_out_no_number_twice(tmp_path: Path) -> None:
 def test_a_damaged_mailbox_is_named_and_may_be_deleted(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     (path / "mailbox" / "data.mdb").write_bytes(bytes(3 * PAGE))
+    before = (path / "data.mdb").read_bytes()
     with pytest.raises(CorruptFrontier, match="mailbox"):
         Frontier.open(path)
+    assert (path / "data.mdb").read_bytes() == before, "nothing was written"
     shutil.rmtree(path / "mailbox")
     assert opened(path) == WHOLE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from random import Random
@@ -13,13 +14,15 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import atomic
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError
+from budgetfrontier.errors import FrontierBusy, FrontierClosed, FrontierError, PolicyError, WrongThread
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.repair.repair_steps import repair
 from budgetfrontier.testing import crash
-from tests.support import PATIENCE, kernel, memory, on_disk, one, pages
+from tests.crash import processes
+from tests.support import PATIENCE, START, kernel, memory, on_disk, one, pages
 
 
 def note_of(frontier: Frontier) -> bytes | None:
@@ -260,3 +263,46 @@ def test_the_note_is_in_copies_and_survives_a_repair(tmp_path: Path) -> None:
         with on_disk(folder) as f:
             assert (f.note, f.summary().seen) == (note, 6)
             f.check()
+
+
+def test_another_thread_closes_no_frontier_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+    f, errors = on_disk(tmp_path), list[type[BaseException]]()
+
+    def close() -> None:
+        try:
+            f.close()
+        except FrontierError as error:
+            errors.append(type(error))
+
+    with f.atomic(note=b"1"):
+        f.schedule("https://a.test/")
+        thread = threading.Thread(target=close)
+        thread.start()
+        thread.join()
+        assert processes.in_child(f.close).error == "WrongThread"
+        f.schedule("https://b.test/")
+    assert errors == [WrongThread]
+    assert (f.note, f.summary().queued) == (b"1", 2)
+    f.close()
+
+
+def test_a_signal_handler_closes_no_frontier_in_the_middle_of_a_call_of_a_batch(tmp_path: Path) -> None:
+    class Closing(ManualClock):
+        errors: list[type[BaseException]] | None = None
+
+        def time(self) -> float:
+            if self.errors is not None:
+                try:
+                    f.close()
+                except FrontierError as error:
+                    self.errors.append(type(error))
+            return super().time()
+
+    clock = Closing(START)
+    f = Frontier.open(tmp_path / "frontier", clock=clock)
+    with f.atomic():
+        clock.errors = []
+        f.schedule_many(["https://a.test/"])
+        errors, clock.errors = clock.errors, None
+    assert set(errors) == {FrontierBusy}
+    f.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from budgetfrontier.engine import lease_table
 from budgetfrontier.engine.changelog import Changelog
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.errors import CommandInProgress, FrontierClosed, FrontierError, LeaseExpired
+from budgetfrontier.errors import CommandInProgress, FrontierClosed, FrontierError, LeaseExpired, WrongThread
 from budgetfrontier.storage import keys, meta, table_changes
 from budgetfrontier.storage.encoding import encode, with_checksum
 from budgetfrontier.storage.environment import Environment
@@ -323,4 +324,23 @@ def test_settings_of_a_newer_release_change_nothing_for_an_owner_that_does_not_k
     f, log = owner(tmp_path, queue_total_budget=7)
     assert [entry.command for entry in f.audit()] == ["retire", "settings"]
     f.check()
+    f.close()
+
+
+def test_another_thread_closes_no_frontier_of_a_partition(tmp_path: Path) -> None:
+    f, log = owner(tmp_path)
+    errors: list[type[BaseException]] = []
+
+    def close() -> None:
+        try:
+            f.close()
+        except FrontierError as error:
+            errors.append(type(error))
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    thread.join()
+    assert errors == [WrongThread]
+    f.schedule("https://a.test/")
+    store(log)
     f.close()

@@ -20,8 +20,10 @@ from budgetfrontier import (
 )
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.errors import FrontierClosed, PolicyError, WrongThread
+from budgetfrontier.errors import CorruptFrontier, FrontierClosed, PolicyError, WrongThread
 from budgetfrontier.settings.overrides import Effective
+from budgetfrontier.storage import keys
+from tests.storage.repair.damaging import damaging
 from tests.support import START, crawl_state, kernel, memory, one, pages
 
 
@@ -325,3 +327,18 @@ def test_an_error_while_an_error_closes_it_leaves_it_closed(
             call(frontier)
     with Frontier.open(tmp_path / "frontier") as again:
         again.check()
+
+
+@pytest.mark.parametrize(("table", "look"), [(keys.DEAD, Frontier.dead_letters), (keys.AUDIT, Frontier.audit)])
+def test_a_damaged_record_that_is_only_read_is_named_as_damage(
+    tmp_path: Path, table: str, look: Callable[[Frontier], object]
+) -> None:
+    with Frontier.open(tmp_path / "frontier") as f:
+        f.schedule("https://a.test/")
+    with damaging(tmp_path / "frontier") as damage:
+        damage.put(table, keys.u64.pack(1), b"\xc1")
+    with Frontier.open(tmp_path / "frontier") as f:
+        for _ in range(2):
+            with pytest.raises(CorruptFrontier, match="verify --repair"):
+                look(f)
+        assert f.summary().queued == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import random
@@ -18,7 +19,7 @@ from budgetfrontier.core import uris
 from budgetfrontier.core.model import Directive
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.seen_filter import SeenFilter
-from budgetfrontier.errors import MissingExtra, StorageFull
+from budgetfrontier.errors import FrontierError, MissingExtra, StorageFull
 from budgetfrontier.reports.text import render
 from budgetfrontier.rules.duplicates import bloom_error, bloom_size, most_unfolded
 from budgetfrontier.settings import Settings
@@ -400,3 +401,25 @@ def test_a_filter_gives_the_answers_of_the_exact_table(tmp_path: Path, seed: int
                 ours.commit()
         ours.check()
         assert ours.summary().seen == exact.summary().seen
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
+def test_a_filter_that_may_not_be_read_is_not_damaged(
+    folded: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Otherwise a repair would begin an empty one."""
+
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bloom_file, "open", refused, raising=False)
+        with Reader(folded) as reader, pytest.raises(OSError, match=os.strerror(number)):
+            reader.check()
+        for call in repair, opened, compact:
+            with pytest.raises((OSError, FrontierError), match=os.strerror(number)) as caught:
+                call(folded)
+            assert not isinstance(caught.value, CorruptFrontier)
+    assert not repair(folded).changes
+    with opened(folded) as frontier:
+        assert frontier.schedule_many(pages(0, 25)).duplicate == 25

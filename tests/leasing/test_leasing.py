@@ -656,3 +656,15 @@ def test_a_server_that_hands_out_nothing_is_not_asked_again_and_again(
     with Served(tmp_path, Settings(), monkeypatch) as served, LeaseQueue.connect(served.address) as queue:
         assert queue.push(A)
         assert queue.lease_request() is None and queue.frontier.next_ready_in() == LOOK_AGAIN
+
+
+def test_a_uri_whose_removal_came_too_late_is_not_handed_out_for_good() -> None:
+    class Slow(ManualClock):
+        def time(self) -> float:
+            self.advance(400.0)  # more than a lease lasts
+            return super().time()
+
+    with LeaseQueue.open(":memory:", make_settings(max_deliveries=2, hold_queues=False), clock=Slow(START)) as queue:
+        queue.push(A)
+        assert queue.pop() is None
+        assert [letter.uri.url for letter in queue.dead_letters()] == [A]

@@ -415,8 +415,8 @@ def test_a_folder_that_holds_something_is_refused_and_left_alone(tmp_path: Path)
     link.symlink_to(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with Reader(path) as reader:
-        for taken in held, file, link, path:
-            with pytest.raises(FrontierError, match="is not empty"):
+        for taken, what in (held, "not empty"), (file, "a file"), (link, "a link"), (path, "not empty"):
+            with pytest.raises(FrontierError, match=f"is {what}; name a folder"):
                 reader.backup(taken)
         reader.backup(tmp_path / "empty")
     assert names(tmp_path) == ["empty", "f", "file", "held", "link"]

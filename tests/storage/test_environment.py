@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from budgetfrontier import Frontier, Reader, Settings
-from budgetfrontier.errors import FrontierClosed, FrontierLocked, FrontierRemoved
+from budgetfrontier.errors import FrontierClosed, FrontierLocked, FrontierRemoved, StorageFull
+from budgetfrontier.storage import environment
 from budgetfrontier.storage.environment import Environment
 from budgetfrontier.storage.lmdb_env import check_files
 from budgetfrontier.storage.lock import LOCK, WriterLock, locked
@@ -191,3 +194,16 @@ def test_the_error_for_removed_files_says_what_is_there_now(what: str, now: str,
     frontier.schedule("https://a.test/")
     with pytest.raises(FrontierRemoved, match=now):
         frontier.commit()
+
+
+def test_a_frontier_in_memory_that_cannot_be_opened_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(environment, "open_lmdb", full)
+    with pytest.raises(StorageFull):
+        Environment(None)
+    assert not list(tmp_path.iterdir())

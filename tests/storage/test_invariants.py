@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Reader
-from budgetfrontier.core.model import FetchStats, QueueAnswers
+from budgetfrontier.core.model import FetchStats, QueueAnswers, RunRow
 from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.records import HostRow, LinksRow, UrlRow, decode_url, tally_key
+from budgetfrontier.storage.records import AuditEntry, HostRow, LinksRow, UrlRow, decode_url, tally_key
 from budgetfrontier.storage.uri_values import check_url
-from tests.storage.repair.damaging import Change, Damage, change_rows, damaging, each
+from tests.storage.repair.damaging import Change, Damage, assert_repaired, change_rows, damaging, each
 from tests.support import on_disk, one, pages
 
 
@@ -37,7 +38,7 @@ def remembered(queue: bytes, success: int, links: float = 0, new: float = 0) -> 
 
 DAMAGES: dict[str, tuple[Change, str]] = {
     "a sentinel": (lambda d: d.delete(keys.SEEN, keys.SENTINEL), "table seen: the sentinel is missing"),
-    "the name of a row of meta": (lambda d: d.put(keys.META, b"changer", b"\1"), "meta: no row is called changer"),
+    "the name of a row of meta": (lambda d: d.put(keys.META, b"changer", b"\1"), "meta: 1 row .* under b'changer'"),
     "the count of a queue": (lambda d: d.change_queue("ready.test", queued=99), "its record says 99 queued"),
     "the id of a queue": (lambda d: d.change_queue("ready.test", id=999), "is not its key"),
     "the name of a queue": (lambda d: d.delete(keys.QUEUE_IDS, b"ready.test"), "queue_ids does not lead to it"),
@@ -51,7 +52,7 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "a URL": (lambda d: d.put(keys.PENDING, d.items(keys.PENDING)[0][0], b"\xc1"), "unreadable"),
     "the address of a host": (lambda d: d.put(keys.HOSTS, b"a.test", encode(HostRow("a.test", 1))), "a.test"),
     "the name of a host": (lambda d: d.put(keys.HOSTS, b"A.test", encode(HostRow("192.0.2.1", 1))), "not the name"),
-    "a peer": (lambda d: d.put(keys.PEERS, b"seven", keys.peer.pack(1, 0, 2, 0)), "a record cannot be read"),
+    "a peer": (lambda d: d.put(keys.PEERS, b"seven", keys.peer.pack(1, 0, 2, 0)), "peers: 1 row that cannot be one"),
     "what a peer has told": (lambda d: d.put(keys.PEERS, keys.u32.pack(7), b"\xc1"), "a record cannot be read"),
     "what is novel": (
         lambda d: d.put(*tally("host", "x.test", novel=1)),
@@ -81,6 +82,38 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "in-degrees of no domain": (lambda d: d.put(keys.DEGREES, keys.u32.pack(3), keys.u32.pack(1)), "degrees: {3: 1}"),
     "a ranking that never was": (lambda d: d.put(*linked("x.test", 1, 0, 9)), "changed after ranking 9"),
     "the cut-offs": (lambda d: d.change_totals(lowest_degree=2, highest_degree=1), "lowest in-degree"),
+    "the key of what is for later": (
+        lambda d: d.put(keys.FUTURE, b"\1\2\3", d.items(keys.FUTURE)[0][1]),
+        "future: 1 row that cannot be one",
+    ),
+    "the key of a dead letter": (lambda d: d.put(keys.DEAD, b"\1\2", d.items(keys.DEAD)[0][1]), "dead: 1 row that"),
+    "the key of a lease": (lambda d: d.put(keys.LEASES, b"\1\2", d.items(keys.LEASES)[0][1]), "leases: 1 row that"),
+    "the number of what is for later": (
+        lambda d: d.put(keys.FUTURE, keys.due.pack(5.0, 1 << 40), d.items(keys.FUTURE)[0][1]),
+        "its ordinal was never given out",
+    ),
+    "the time of what is for later": (
+        lambda d: d.put(keys.FUTURE, keys.due.pack(inf, 1), d.items(keys.FUTURE)[0][1]),
+        "its time is inf",
+    ),
+    "the number of a dead letter": (
+        lambda d: d.put(keys.DEAD, keys.u64.pack(1 << 40), d.items(keys.DEAD)[0][1]),
+        "dead letter 1099511627776: its time is .* or its number was never given out",
+    ),
+    "the number of a lease": (lambda d: d.change_totals(epoch=0), "its number was never given out"),
+    "a second lease": (
+        lambda d: d.put(keys.LEASES, keys.u64.pack(1 << 40), d.items(keys.LEASES)[0][1]),
+        "its URI has another lease",
+    ),
+    "the number of a command": (
+        lambda d: d.put(keys.AUDIT, keys.u64.pack(1), encode(AuditEntry(1, "wake", {}, "", 5.0, "", {}, number=99))),
+        "entry 1 is of command 99",
+    ),
+    "a time of a queue": (lambda d: d.change_queue("ready.test", failed_at=inf), "ready.test: failed_at is inf"),
+    "a time of the totals": (lambda d: d.change_totals(last_asked=nan), "totals: last_asked is nan"),
+    "the row in the ring": (lambda d: d.change_queue("ready.test", row=7), "its record says row 7"),
+    "the parts of what was spent": (lambda d: d.change_totals(failed_expenditure=10**9), "its parts without"),
+    "a run": (lambda d: d.put(keys.RUNS, keys.u32.pack(70), encode(RunRow(inf, 1, "", ""))), "runs: one from inf"),
     "a record": (lambda d: d.put(keys.QUEUES, d.queue("ready.test"), b"\xc1"), "a record cannot be read"),
 }
 
@@ -97,6 +130,21 @@ def test_each_contradiction_is_found(path: Path, what: str) -> None:
         change(damage)
     with Reader(path) as reader, pytest.raises(CorruptFrontier, match=told):
         reader.check()
+
+
+@pytest.mark.parametrize("table", keys.TABLES)
+def test_a_row_of_another_form_is_found(path: Path, table: str) -> None:
+    with damaging(path) as damage:
+        damage.put(table, b"\0\1\2", b"\xc1")
+    with Reader(path) as reader, pytest.raises(CorruptFrontier, match=f"{table}: 1 row that cannot be one"):
+        reader.check()
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_whatever_is_found_is_mended_by_a_repair(path: Path, what: str) -> None:
+    with damaging(path) as damage:
+        DAMAGES[what][0](damage)
+    assert_repaired(path)
 
 
 def test_all_are_told_at_once(path: Path) -> None:
@@ -125,7 +173,7 @@ def lose_a_row(damage: Damage) -> None:
 KEPT_DAMAGES: dict[str, tuple[Change, str]] = {
     "the sentinel": (lambda d: d.delete(keys.URLS, keys.SENTINEL), "table urls: the sentinel is missing"),
     "a row": (lambda d: d.put(keys.URLS, b"x" * 16, b"\xc1"), "a record cannot be read"),
-    "a key": (lambda d: d.put(keys.URLS, b"short", d.items(keys.URLS)[0][1]), "is not under a fingerprint"),
+    "a key": (lambda d: d.put(keys.URLS, b"short", d.items(keys.URLS)[0][1]), "urls: 1 row that cannot be one"),
     "a row that is lost": (lose_a_row, "is not among the kept URLs"),
     "a place": (change_rows(lambda row: setattr(row, "place", b"\0" * 21)), "is not where it is said to wait"),
     "a URL": (change_rows(lambda row: setattr(row, "url", "\2/other")), "is not where it is said to wait"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from budgetfrontier import Frontier, Reader
 from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierError,
@@ -131,6 +132,9 @@ def test_a_table_that_is_lost_is_damage(path: Path, table: str) -> None:
         (lmdb.MapFullError("x"), StorageFull, "memory map"),
         (OSError(errno.ENOSPC, "x"), StorageFull, "is full; free some space and try again: nothing that was committed"),
         (OSError(errno.EIO, "x"), FrontierError, "open the frontier again"),
+        (OSError(errno.ENOLCK, "x"), FrontierError, "put it on a local disk"),
+        (OSError(errno.ENODEV, "x"), FrontierError, "put it on a local disk"),
+        (OSError(errno.ENAMETOOLONG, "x"), NotAFrontier, "name another folder"),
     ],
 )
 def test_errors_have_names_and_say_what_to_do(
@@ -155,3 +159,15 @@ def test_the_file_is_read_ahead_for_readers_alone(tmp_path: Path) -> None:
         advised = maps.partition("VmFlags:")[2].splitlines()[0].split()
         lock_table.close(env)
         assert ("rr" in advised) is not readonly, advised
+
+
+@pytest.mark.parametrize("name", ["", "data.mdb"])
+def test_a_link_to_a_disk_that_is_not_mounted_is_named(tmp_path: Path, name: str) -> None:
+    path, disk = tmp_path / "frontier", tmp_path / "disk"
+    if name:
+        path.mkdir()
+    (path / name).symlink_to(disk)
+    for use in Frontier.open, Reader:
+        with pytest.raises(NotAFrontier, match=f"is a link to {disk}, where nothing is; mount its disk"):
+            use(path)
+    assert (path / name).is_symlink() and not disk.exists()

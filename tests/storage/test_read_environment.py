@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.errors import NotAFrontier
+from budgetfrontier.errors import CorruptFrontier, NotAFrontier
 from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.lmdb_env import open_lmdb
 from budgetfrontier.storage.read_environment import ReadEnvironment
@@ -76,3 +76,20 @@ def test_what_is_no_frontier_is_not_shared(tmp_path: Path) -> None:
     with pytest.raises(NotAFrontier):
         ReadEnvironment.join(tmp_path)
     lock_table.close(open_lmdb(tmp_path))  # it was given back
+
+
+def test_a_file_that_cannot_be_opened_is_tried_again(path: Path) -> None:
+    """Such as one that is just being restored."""
+    shared, data = ReadEnvironment.join(path), path / "data.mdb"
+    expected, content = records(shared), data.read_bytes()
+    data.unlink()
+    for _ in range(2):
+        with pytest.raises(NotAFrontier, match=r"there is no frontier at .* any more"):
+            records(shared)
+    data.write_bytes(content[: len(content) // 2])
+    for _ in range(2):
+        with pytest.raises(CorruptFrontier, match="truncated"):
+            records(shared)
+    data.write_bytes(content)
+    assert records(shared) == expected
+    shared.leave()

@@ -173,7 +173,8 @@ def test_names_by_prefix(tmp_path: Path) -> None:
             assert reader.names("a", 9) == ["a.test", "ab.test", "ac.test"]
             assert reader.names("a", 1) == ["a.test"]
             assert reader.names("", 9) == ["a.test", "ab.test", "ac.test", "b.test"]
-            assert reader.names("c", 9) == []
+            for prefix in "c", "\0", "a" * 600, "\ud800":
+                assert reader.names(prefix, 9) == []
 
 
 # -- what ends it

@@ -17,7 +17,7 @@ from budgetfrontier.storage import keys, lock_table
 from budgetfrontier.storage.backup import compact
 from budgetfrontier.storage.lmdb_env import REMEDY, open_lmdb
 from budgetfrontier.storage.lmdb_pages import File, Trees
-from budgetfrontier.storage.recognition import was_frontier
+from budgetfrontier.storage.recognition import SHAPES, SHAPES_OF_INDEXES, was_frontier
 from budgetfrontier.tools.cli import main
 from tests.support import crawl, make_settings
 
@@ -178,3 +178,8 @@ def test_verify_names_a_file_that_is_empty(path: Path, capsys: pytest.CaptureFix
         assert main(["verify", str(path.parent), *options]) == 6
         assert "data.mdb is truncated (0 bytes)" in capsys.readouterr().err
     assert (path / "data.mdb").stat().st_size == 0
+
+
+def test_the_rows_of_each_table_are_known_by_their_form() -> None:
+    assert SHAPES.keys() | SHAPES_OF_INDEXES.keys() == set(keys.TABLES)
+    assert not SHAPES.keys() & SHAPES_OF_INDEXES.keys()

@@ -11,13 +11,20 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
 
-from budgetfrontier.errors import NO_ROOM, FrontierError, FrontierLocked, OutputRemoved, StorageFull, disk_full
+from budgetfrontier.errors import (
+    NO_LOCKS,
+    NO_ROOM,
+    FrontierError,
+    FrontierLocked,
+    OutputRemoved,
+    StorageFull,
+    disk_full,
+)
 from budgetfrontier.storage.file_locks import LockFile
 
 _BUFFER_SIZE = 1 << 18
 _BLOCK = 1 << 16
 _LOCKED_BYTE = 0
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of file systems that have none
 
 log = logging.getLogger("budgetfrontier.crawl")
 
@@ -185,7 +192,7 @@ def _locked(path: Path, *, append: bool = False) -> LockFile:
                 f"or give each crawl a folder of its own instead of a link to that one"
             ) from None
         except BaseException as e:  # such as Ctrl-C
-            if not isinstance(e, OSError) or e.errno not in _NO_LOCKS:
+            if not isinstance(e, OSError) or e.errno not in NO_LOCKS:
                 file.close()
                 raise
         return file

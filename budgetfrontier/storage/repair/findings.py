@@ -9,6 +9,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.storage.records import Counters
 
 LAST_ORDINAL = 1 << 48  # more than any frontier gives out: higher ordinals and numbers are damaged
+LAST_ID = (1 << 32) - (1 << 16)  # of queues and groups: higher ones are damaged
 
 
 @dataclass

@@ -11,6 +11,7 @@ from budgetfrontier.rules import group_limits
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
 from budgetfrontier.storage.records import Counters, decode_group
+from budgetfrontier.storage.repair.findings import LAST_ID
 from budgetfrontier.storage.repair.record_copies import RecordCopies
 
 LAST_POSITION = 1 << 48
@@ -32,7 +33,7 @@ class GroupRebuild:
 
         def read(key: bytes, value: bytes) -> GroupRecord:
             group = decode_group(value)
-            if keys.u32.pack(group.id) != key or not group.id or not group.name or group.name in names:
+            if keys.u32.pack(group.id) != key or not 0 < group.id <= LAST_ID or not group.name or group.name in names:
                 raise ValueError("its id is not its key, or another one has its name")
             return group
 
@@ -41,7 +42,7 @@ class GroupRebuild:
             self._stored[group.id] = group
         for key, value in self._copies.source.records(keys.GROUP_IDS):
             name, number = key.decode(errors="replace"), int.from_bytes(value, "big")
-            readable = name.encode() == key and len(value) == keys.u32.size and number > 0
+            readable = name.encode() == key and len(value) == keys.u32.size and 0 < number <= LAST_ID
             if readable and number not in self._stored and name not in names:
                 self._stored[number] = GroupRecord(name, number)
                 names.add(name)

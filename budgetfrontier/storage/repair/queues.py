@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState
@@ -16,13 +17,13 @@ from budgetfrontier.rules import crawl_states, queue_keys, queue_states, queued_
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, INELIGIBLE, READY, RETIRED, SNOOZED
 from budgetfrontier.storage import keys
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.records import Counters, salvage_queue
-from budgetfrontier.storage.repair.findings import LAST_ORDINAL, Findings
+from budgetfrontier.storage.records import Counters, salvage_queue, times_of
+from budgetfrontier.storage.repair.findings import LAST_ID, LAST_ORDINAL, Findings
 from budgetfrontier.storage.repair.group_rebuild import GroupRebuild
 from budgetfrontier.storage.repair.record_copies import RecordCopies
 from budgetfrontier.storage.turn_order import INDEXED
 
-FIRST_POSITION, LAST_POSITION = 1 << 24, 3 << 62
+FIRST_POSITION, LAST_POSITION = 1 << 24, 1 << 61  # with room for later ones among the values of a `KeyPosition`
 
 
 class QueueRebuild:
@@ -186,12 +187,7 @@ class QueueRebuild:
         self._groups.count(queue)
 
     def _report(self, before: QueueRecord, after: QueueRecord) -> None:
-        changes = [
-            f"{name} {getattr(before, name)} is {getattr(after, name)}"
-            for name in _REPORTED_FIELDS
-            if getattr(before, name) != getattr(after, name)
-        ]
-        if changes:
+        if changes := _changes(before, after):
             self._notes.note_change(f"queue {after.queue}: {', '.join(changes)}")
 
     # -- totals
@@ -218,12 +214,10 @@ class QueueRebuild:
         totals.audit = max(totals.audit, self._findings.last_audit)
         totals.command = max(totals.command, self._findings.last_command)
         totals.seeds = max(totals.seeds if 0 <= totals.seeds <= LAST_ORDINAL else 0, self._findings.last_seed)
-        totals.busy_until = totals.busy_until if 0 <= totals.busy_until < inf else 0
+        _correct_times(totals)
         totals.rankings = max(totals.rankings, self._findings.rankings)
-        totals.ranked_at = totals.ranked_at if 0 <= totals.ranked_at < inf else 0
         totals.highest_degree = max(totals.highest_degree, totals.lowest_degree)
-        totals.unranked |= bool(self._findings.degrees)
-        totals.seed_fates = dict(self._findings.seed_fates)
+        totals.seed_fates = dict.fromkeys(totals.seed_fates, 0) | dict(self._findings.seed_fates)
         for name in ANSWERS:
             setattr(totals, name, self._findings.answers[name])
         if stored is None and self._findings.names:
@@ -252,13 +246,9 @@ class QueueRebuild:
         totals.regrade_upto = min(totals.regrade_upto, max(totals.fifo_back, min(totals.lift_upto, 1)))
         totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
-        for name in (
-            (*_COUNTED, *_GIVEN_OUT, *ANSWERS, "prerequisites", "succeeded", "failed", "found", "state")
-            if stored
-            else ()
-        ):
-            if getattr(totals, name) != getattr(stored, name):
-                self._notes.note_change(f"totals: {name} {getattr(stored, name)} is {getattr(totals, name)}")
+        for change in () if stored is None else _changes(stored, totals):
+            self._notes.note_change(f"totals: {change}")
+        totals.unranked |= bool(self._findings.degrees)
         self._tables.put(keys.META, b"counters", encode(totals))
 
     def _settle(self) -> None:
@@ -286,29 +276,31 @@ class QueueRebuild:
 _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", INELIGIBLE: "ineligible_back", RETIRED: "retired_back"}
 """The states in which queues wait in an order, each with the field of the totals that has its last position."""
 
-_REPORTED_FIELDS = (
-    "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
-    "charges", "errors", "error_answers", "wake_time", "block", "delayed", "rest", "position", "urls", "completed",
-    "max_completed", "interval", "paced_until", "served", "own_budget", "backoff", "overloaded_until",
-    "dead_prerequisite", "group", "group_revision", "parked", "busy_until",
-    "closed_until",
-)  # fmt: skip
-_TIMES = (
-    "block", "delayed", "rest", "paced_until", "served", "backoff", "overloaded_until", "busy_until", "closed_until",
-)  # fmt: skip
+_TIMES = {kind: times_of(kind) for kind in (QueueRecord, Counters)}
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
     "snoozed", "inactive", "ineligible", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",
     "active_url_queues", "groups", "parked", "dead_prerequisites",
 )  # fmt: skip
-_GIVEN_OUT = (
-    "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "ineligible_back", "retired_back", "audit",
-    "command", "settings_revision", "group_id",
-)  # fmt: skip
 _INDEXES = (
     keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.INELIGIBLE, keys.RETIRED, keys.PARKED,
     keys.GROUP_IDS, keys.GROUP_WAKES, keys.DEGREES,
 )  # fmt: skip
+
+
+def _changes(before: Struct, after: Struct) -> list[str]:
+    """Return the fields of a record that a repair has changed."""
+    return [
+        f"{name} {getattr(before, name)} is {getattr(after, name)}"
+        for name in after.__struct_fields__
+        if getattr(before, name) != getattr(after, name)
+    ]
+
+
+def _correct_times(record: QueueRecord | Counters) -> None:
+    for name in _TIMES[type(record)]:
+        if not 0 <= getattr(record, name) < inf:
+            setattr(record, name, 0)
 
 
 def _divide_expenditure(totals: Counters, before: int) -> None:
@@ -319,7 +311,7 @@ def _divide_expenditure(totals: Counters, before: int) -> None:
     totals.other_expenditure += max(totals.expenditure - before, 0)
     rest = totals.expenditure
     for name in "failed_expenditure", "retried_expenditure", "given_up_expenditure", "other_expenditure":
-        part = min(getattr(totals, name), rest)
+        part = min(max(getattr(totals, name), 0), rest)
         setattr(totals, name, part)
         rest -= part
 
@@ -339,11 +331,7 @@ def correct(queue: QueueRecord, now: float) -> None:
     queue.errors = min(queue.errors, queue.charges + max(queue.error_answers, 0))
     queue.error_answers = min(max(queue.error_answers, 0), queue.errors)
     queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
-    if not 0 <= queue.wake_time < inf:
-        queue.wake_time = 0
-    for name in _TIMES:
-        if not 0 <= getattr(queue, name) < inf:
-            setattr(queue, name, 0)
+    _correct_times(queue)
     if queue.interval is not None and not 0 <= queue.interval < inf:
         queue.interval = None
     queue.max_completed, queue.dead_prerequisite = max(queue.max_completed, 0), max(queue.dead_prerequisite, 0)
@@ -359,4 +347,5 @@ def decode_readable(key: bytes, value: bytes) -> QueueRecord | None:
         name = queue.queue.encode()
     except ValueError:
         return None
-    return queue if len(key) == keys.u32.size and queue_keys.queue_key_of(name) is not None else None
+    known = queue_keys.queue_key_of(name) is not None
+    return queue if known and len(key) == keys.u32.size and 0 < keys.u32.unpack(key)[0] <= LAST_ID else None

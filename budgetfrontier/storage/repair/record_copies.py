@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import lmdb
 
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes
 from budgetfrontier.storage.repair.pages import Salvage
@@ -17,7 +18,8 @@ _Row = TypeVar("_Row")
 class RecordCopies:
     """Copies records from the salvaged pages into the new tables.
 
-    The functions `read` return what they read of a record's key and value; their errors set the record aside.
+    The functions `read` return what they read of a record's key and value; their errors set the record aside, but for a
+    PolicyError, which says nothing of the record: it ends the repair.
     """
 
     def __init__(self, source: Salvage, tables: NewTables, notes: Notes) -> None:
@@ -30,7 +32,7 @@ class RecordCopies:
         for key, value in self.source.records(table):
             try:
                 row = read(key, value)
-            except lmdb.Error:
+            except (lmdb.Error, PolicyError):
                 raise
             except errors as e:
                 self.set_aside(table, key, value, e)

@@ -80,7 +80,7 @@ def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
             sync_folder(path.parent)
             replace_data(path / UNFINISHED, path)
         except BaseException:
-            if not (partial / "data.mdb").exists() or (partial / "data.mdb").samefile(data):
+            if not _is_replaced(path, partial):
                 shutil.rmtree(partial, ignore_errors=True)
             raise
         finally:
@@ -96,13 +96,20 @@ def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
 
 def _finish_earlier(path: Path) -> None:
     """Finish repairs that were killed: undo those before the damaged file was replaced, complete those after it."""
-    shutil.rmtree(path / UNFINISHED, ignore_errors=True)
     for partial in path.parent.glob(f"{glob.escape(path.name)}{_FOLDER}*{PARTIAL}"):
-        damaged = partial / "data.mdb"
-        if damaged.exists() and not damaged.samefile(path / "data.mdb"):
+        if _is_replaced(path, partial):
             partial.rename(partial.with_name(partial.name.removesuffix(PARTIAL)))
         else:
             shutil.rmtree(partial)
+    shutil.rmtree(path / UNFINISHED, ignore_errors=True)
+
+
+def _is_replaced(path: Path, partial: Path) -> bool:
+    """Return whether the repaired file has taken the place of the damaged one, which `partial` has then."""
+    damaged = partial / "data.mdb"
+    if not damaged.exists() or (path / UNFINISHED / "data.mdb").exists():  # on a disk without links, it is a copy
+        return False
+    return not damaged.samefile(path / "data.mdb")
 
 
 def _rebuild(path: Path, notes: Notes) -> None:

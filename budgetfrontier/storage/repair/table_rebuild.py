@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from math import inf, isfinite
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from budgetfrontier.core.model import CrawlUri
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.rules import duplicates, queue_keys
 from budgetfrontier.rules.uri_order import ordinal_of
-from budgetfrontier.settings import policy_factory
+from budgetfrontier.settings import plugins, policy_factory, policy_results
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import bloom_file, keys, meta
 from budgetfrontier.storage.encoding import encode
@@ -41,7 +42,7 @@ from budgetfrontier.storage.records import (
 )
 from budgetfrontier.storage.repair.audit_rebuild import COMMAND, PROGRESS, AuditRebuild
 from budgetfrontier.storage.repair.counts_rebuild import CountsRebuild
-from budgetfrontier.storage.repair.findings import LAST_ORDINAL, Findings
+from budgetfrontier.storage.repair.findings import LAST_ID, LAST_ORDINAL, Findings
 from budgetfrontier.storage.repair.new_tables import NewTables
 from budgetfrontier.storage.repair.notes import Notes
 from budgetfrontier.storage.repair.pages import Salvage
@@ -51,7 +52,7 @@ from budgetfrontier.storage.repair.seeds import SeedRebuild
 from budgetfrontier.storage.repair.urls import UrlRebuild
 from budgetfrontier.storage.uri_values import check_url, encode_uri, restore_uri, tries, with_tries
 
-_LAST_EPOCH = (1 << 24) - (1 << 16)  # of lease ids, with room for later runs
+_LAST_EPOCH = (1 << keys.EPOCH_BITS) - (1 << 16)  # of lease ids, with room for later runs
 _OF_META: dict[bytes, Callable[[bytes], object]] = {
     COMMAND: decode_begun,
     PROGRESS: decode_progress,
@@ -129,6 +130,8 @@ class TableRebuild:
                     else:
                         self._tables.put(keys.META, key, value)
             except (ValueError, SettingsError, zlib.error) as e:
+                if plugins.NOT_IMPORTED in str(e):  # it is not damaged: another process may read it
+                    raise
                 self._copies.set_aside(keys.META, key, value, e)
                 if key == b"filter":
                     self._notes.note_change(
@@ -173,7 +176,10 @@ class TableRebuild:
         if self._lacks_seen:
             self._notes.note_change("seen: a part is lost; URIs that are pending, for later or dead were added again")
         if self._lacks_seen or self._keeps_urls():
-            self._canonical = policy_factory.canonicalization(self._findings.settings.frontier)
+            frontier = self._findings.settings.frontier
+            self._canonical = policy_factory.canonicalization(frontier)
+            if plugins.is_own(spec := frontier.canonicalization_policy):
+                self._canonical = partial(policy_results.form, self._canonical, spec)
 
     def _keeps_urls(self) -> bool:
         """Return whether the frontier keeps its URLs: by its settings, or, if they are lost, by its rows."""
@@ -232,8 +238,9 @@ class TableRebuild:
         """Find the key of each queue id: from the records, or from the index for queues without a record."""
         listed: dict[int, str] = {}
         for key, value in self._source.records(keys.QUEUE_IDS):
-            if len(value) == keys.u32.size and (name := queue_keys.queue_key_of(key)) is not None:
-                listed[keys.u32.unpack(value)[0]] = name
+            number = keys.u32.unpack(value)[0] if len(value) == keys.u32.size else 0
+            if 0 < number <= LAST_ID and (name := queue_keys.queue_key_of(key)) is not None:
+                listed[number] = name
         for key, value in self._source.records(keys.QUEUES):
             queue = decode_readable(key, value)
             if queue is None:
@@ -261,7 +268,10 @@ class TableRebuild:
 
     def _queue_for(self, uri: CrawlUri) -> int:
         """Return the id of the queue for a URI without a queue; create it if necessary. Raises ValueError."""
-        assign = policy_factory.assignment(self._findings.settings.frontier, self._suffixes, self._address_of)
+        frontier = self._findings.settings.frontier
+        assign = policy_factory.assignment(frontier, self._suffixes, self._address_of)
+        if plugins.is_own(spec := frontier.queue_assignment_policy):
+            assign = partial(policy_results.queue_key, assign, spec)
         name = queue_keys.queue_key_for(uri, assign)
         if queue_keys.queue_key_bytes(name) is None:
             raise ValueError(f"its queue is unknown, and {name!r} is not a valid key")
@@ -344,7 +354,9 @@ class TableRebuild:
             pending = keys.u32.pack(row.queue) + row.rank
             if not 0 <= when < inf or ordinal > LAST_ORDINAL:
                 raise ValueError("its time or number is not valid")
-            if keys.rank.unpack(row.rank)[3]:  # a retry, which keeps its rank; other URIs get one when due
+            if ordinal_of(arrival := keys.rank.unpack(row.rank)[3]) > LAST_ORDINAL:
+                raise ValueError("its rank was never given out")
+            if arrival:  # a retry, which keeps its rank; other URIs get one when due
                 if pending in kept or self._tables.get(keys.PENDING, pending) is not None:
                     raise ValueError("another URI has its rank")
                 kept.add(pending)
@@ -354,7 +366,7 @@ class TableRebuild:
             self._remember(seen)
             if self._copies.store(keys.FUTURE, key, encode(row), (key, value)):
                 self._findings.future[row.queue] += 1
-                self._findings.ordinal = max(self._findings.ordinal, ordinal)
+                self._findings.ordinal = max(self._findings.ordinal, ordinal, ordinal_of(keys.rank.unpack(row.rank)[3]))
 
     def _copy_dead(self) -> None:
         def read(key: bytes, value: bytes) -> tuple[int, DeadRow, bytes | None]:

@@ -28,8 +28,8 @@ def register(commands: Commands) -> None:
         "backup",
         backup,
         "copy the frontier as of its last commit into a new job's folder",
-        more="The crawl may be running. DIR appears when the copy is complete and synced; it is a job like others "
-        "for report, verify and crawl. Logs and reports are not copied.",
+        more="The crawl may be running. DIR/frontier appears when the copy is complete and synced; DIR is a job like "
+        "others for report, verify and crawl then. Logs and reports are not copied.",
     )
     add_job(parser)
     parser.add_argument("folder", metavar="DIR", type=Path, help="the target: a folder that is empty or does not exist")

@@ -25,6 +25,8 @@ from budgetfrontier.storage import backup, keys, verify
 from budgetfrontier.storage.lmdb_env import UNFINISHED, opened_lmdb
 from budgetfrontier.storage.repair import repair_steps as repairing
 from budgetfrontier.storage.repair.repair_steps import repair
+from tests.crash import processes
+from tests.crash.faults import die
 from tests.crash.line_kills import killed_at_each_line
 from tests.sizes import sized
 from tests.storage.full_frontier import NOW, drain, look, plain
@@ -255,3 +257,31 @@ def test_a_disk_that_fills_up_leaves_it_as_it_was(path: Path, small_disk: Path, 
     assert sorted(item.name for item in small_disk.iterdir()) == ["filler", "frontier"]
     (small_disk / "filler").unlink()
     assert_repaired(small_disk / "frontier")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_repair_that_is_killed_on_a_disk_without_links_is_finished_by_the_next(
+    path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no such links here")
+
+    replace = backup.replace_data
+
+    def killed(made: Path, folder: Path) -> None:
+        if when == "after":
+            replace(made, folder)
+        die()
+
+    monkeypatch.setattr(os, "link", refuse)
+    with damaging(path) as damage:
+        damage.change_totals(queued=1)
+    before = (path / "data.mdb").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(repairing, "replace_data", killed)
+        processes.in_child(lambda: repair(path))
+    repair(path)
+    verify.verify(path)
+    kept = [folder for folder in path.parent.iterdir() if folder != path]
+    assert len(kept) == (1 if when == "before" else 2)
+    assert before in [(folder / "data.mdb").read_bytes() for folder in kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,25 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.core.model import FetchStats, QueueAnswers, RunEnd, RunRow
+from budgetfrontier.core.model import FetchStats, QueueAnswers, QueueRecord, RunEnd, RunRow
 from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierError,
     NewerSchema,
+    PolicyError,
+    SettingsError,
 )
 from budgetfrontier.storage import keys, meta, verify
 from budgetfrontier.storage.encoding import encode
-from budgetfrontier.storage.records import HostRow, LeaseRow, LinksRow, decode_answers, decode_counters, tally_key
+from budgetfrontier.storage.records import (
+    FutureRow,
+    HostRow,
+    LeaseRow,
+    LinksRow,
+    decode_answers,
+    decode_counters,
+    tally_key,
+)
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.storage.full_frontier import NOW, drain, look
 from tests.storage.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
@@ -452,3 +463,108 @@ def test_links_that_can_be_used_stay_and_in_degrees_are_counted_again(path: Path
         assert {key for key, _ in damage.items(keys.LINKS)} == rows.keys()
         assert [keys.u32.unpack(value)[0] for _, value in damage.items(keys.DEGREES)] == [2, 1]
         assert decode_counters(damage.txn.get(b"counters", db=damage.db(keys.META)) or b"").unranked
+
+
+# -- numbers beyond all that are given out
+
+
+def lose_totals(damage: Damage) -> None:
+    damage.put(keys.META, b"counters", b"\xc1")
+
+
+def late_lease(damage: Damage) -> None:
+    lose_totals(damage)
+    key, value = damage.items(keys.LEASES)[0]
+    damage.delete(keys.LEASES, key)
+    damage.put(keys.LEASES, keys.u64.pack((1 << 63) + 1), value)
+
+
+def far_in_the_ring(damage: Damage) -> None:
+    queue = damage.queue("ready.test")
+    damage.put(keys.QUEUES, queue, b"\xc1")
+    for key, value in damage.items(keys.ACTIVE):
+        if value == queue:
+            damage.delete(keys.ACTIVE, key)
+    damage.put(keys.ACTIVE, keys.u64.pack(1 << 63), queue)
+
+
+BEYOND: dict[str, Change] = {
+    "a lease": late_lease,
+    "a position": far_in_the_ring,
+    "a queue": lambda d: d.put(keys.QUEUE_IDS, b"nobody.test", b"\xff\xff\xff\xff"),
+    "no queue": lambda d: d.put(keys.QUEUE_IDS, b"nobody.test", b"\0\0\0\0"),
+    "a record of a queue": lambda d: d.put(
+        keys.QUEUES, b"\xff\xff\xff\xff", encode(QueueRecord("nobody.test", (1 << 32) - 1))
+    ),
+    "a group": lambda d: d.put(keys.GROUP_IDS, b"nobody", b"\xff\xff\xff\xff"),
+    "a retry": lambda d: d.put(
+        keys.FUTURE, keys.due.pack(5.0, 1), encode(FutureRow(1, keys.rank.pack(3, 1 << 31, 1, 1 << 60), b""))
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND)
+def test_a_number_beyond_all_that_are_given_out_ends_no_repair(path: Path, what: str) -> None:
+    with damaging(path) as damage:
+        BEYOND[what](damage)
+    assert_repaired(path)
+
+
+# -- policies of the user's
+
+
+class Failing:
+    """A canonicalization policy that fails while `reason` is set."""
+
+    reason = ""
+
+    def __call__(self, url: str) -> str:
+        if Failing.reason:
+            raise RuntimeError(Failing.reason)
+        return url
+
+
+@pytest.fixture
+def own_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A frontier that keeps its URLs by a policy of the user's, which has come to fail."""
+    settings = make_settings(keep_urls=True, canonicalization_policy=f"{__name__}:Failing")
+    with Frontier.open(tmp_path / "frontier", settings) as frontier:
+        frontier.schedule_many(f"https://a.test/{number}" for number in range(9))
+    monkeypatch.setattr(Failing, "reason", "it has lost its file")
+    return tmp_path / "frontier"
+
+
+def test_a_policy_that_fails_is_no_damage(own_policy: Path) -> None:
+    verify.verify(own_policy)
+
+
+def test_a_policy_that_fails_ends_a_repair_and_costs_no_uri(own_policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with damaging(own_policy) as damage:
+        each(keys.SEEN)(damage)
+        damage.change_totals(queued=1)
+    before = (own_policy / "data.mdb").read_bytes()
+    with pytest.raises(PolicyError, match="it has lost its file"):
+        repair(own_policy)
+    assert (own_policy / "data.mdb").read_bytes() == before
+    monkeypatch.undo()
+    repair(own_policy)
+    with Reader(own_policy) as reader:
+        assert reader.summary().queued == 9
+
+
+def test_a_policy_that_is_not_installed_here_costs_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "forms_of_mine.py").write_text("def form(url):\n    return url\n")
+    path = tmp_path / "frontier"
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(str(tmp_path))
+        with Frontier.open(path, make_settings(canonicalization_policy="forms_of_mine:form")) as frontier:
+            frontier.schedule("https://a.test/")
+        del sys.modules["forms_of_mine"]
+    with damaging(path) as damage:
+        damage.change_totals(queued=7)
+    before = (path / "data.mdb").read_bytes()
+    with pytest.raises(SettingsError, match=r"forms_of_mine:form cannot be imported.*PYTHONPATH"):
+        repair(path)
+    assert (path / "data.mdb").read_bytes() == before
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not aside(repair(path))
