@@ -61,6 +61,11 @@ class Internals:
         """Return what `Frontier.next_ready_in` does, for one that serves crawlers: by this alone nobody has asked."""
         return self._guard.read(lambda: self._kernel.next_ready_in(self._guard.now()))
 
+    @property
+    def keeps_hosts(self) -> bool:
+        """Whether the queue of a URI without a key is that of its host and port, by the queue assignment in force."""
+        return self._admitter.keeps_hosts
+
     # -- for crawlers
 
     def settings_for(self, lease: Lease) -> QueueSettings:

@@ -244,9 +244,10 @@ class CrawlThread:
 
     def _leaves(self) -> bool:
         with self._lock:
+            thread, self._thread = self._thread, None  # first: who puts work from now on waits to start another
             if self._inbox.empty():
-                self._thread = None
                 return True
+            self._thread = thread
         return False
 
     def _open(self) -> Frontier:

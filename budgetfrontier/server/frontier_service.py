@@ -30,8 +30,6 @@ from budgetfrontier.server.timers import Timers
 
 LOOK_AGAIN = 0.5
 """Seconds after which a client that waits for URIs looks for changes by others than clients."""
-LONGEST_MESSAGE = 2000
-"""Characters of an error that are sent."""
 
 _NOW = protocol.encode(0.0)
 _decode_call: Callable[[bytes], protocol.Call] = protocol.decoder(protocol.Call)
@@ -262,6 +260,5 @@ def _end(call: RpcCall, reply: bytes | None, error: BaseException | None) -> Non
     if name is None:
         log.error("%s failed", call.method.name, exc_info=error)
     status = grpc.StatusCode.INVALID_ARGUMENT if name in ("ValueError", "TypeError") else status_of(error)
-    message = str(error) if name else f"{type(error).__name__}: {error}"
     call.context.set_trailing_metadata(((protocol.ERROR, name or FrontierError.__name__),))
-    call.end(status, message[:LONGEST_MESSAGE])
+    call.end(status, str(error) if name else f"{type(error).__name__}: {error}")

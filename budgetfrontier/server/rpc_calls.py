@@ -36,7 +36,7 @@ MOST_UNANSWERED_BYTES: Final = 1 << 20
 """The size of messages of a stream, in bytes, from which on no more are read before all replies are sent."""
 
 LONGEST_DETAILS: Final = 1000
-"""Characters of the details of a status: clients refuse trailers of more than some thousand bytes."""
+"""Bytes of the details of a status, which may be three each on the wire: clients refuse trailers of 8 KiB."""
 
 MOST_IN_A_TURN: Final = 256
 """The number of messages that are handed over together."""
@@ -127,7 +127,8 @@ class RpcCall:
         """End the call after the replies that are still queued, with a status."""
         with self._lock:
             if not self._ended and self._ending is None:
-                self._ending = (code, details[:LONGEST_DETAILS])
+                shown = details.encode(errors="backslashreplace")[:LONGEST_DETAILS]
+                self._ending = (code, shown.decode(errors="ignore"))
                 if not self._sending:
                     self._end_if_done()
 
@@ -148,6 +149,8 @@ class RpcCall:
         self._turns.open.add(self)
         with self._lock:
             self._read()
+        if self._turns.stopped:
+            self.stop()
 
     def _gone(self) -> None:
         """Forget the queued messages: nothing may be posted any more, because the server may be shut down next."""
@@ -255,6 +258,8 @@ class MessageTurns:
         """By the names of the RPCs that have a handler."""
         self.open: set[RpcCall] = set()
         """The calls in progress; only the server's thread changes it."""
+        self.stopped = False
+        """Whether streams of requests end, also those that begin now."""
         self._hand_over = hand_over
         self._turn: list[Handed] = []
         self._on_lap = False
@@ -273,6 +278,7 @@ class MessageTurns:
 
     def stop(self) -> None:
         """End all streams of requests once the requests read are answered; in any thread."""
+        self.stopped = True
         for call in self.open.copy():
             call.stop()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.server import crawl_thread
 from budgetfrontier.server.crawl_thread import CrawlThread
-from tests.support import until
+from tests.support import PATIENCE, until
 
 
 def test_what_somebody_waits_for_goes_first_and_holds_up_nothing_for_ever(tmp_path: Path) -> None:
@@ -75,3 +78,30 @@ def test_work_that_arrives_when_all_is_done_shares_the_commit(tmp_path: Path, mo
     until(lambda: len(happened) >= 4)
     crawl.close()
     assert happened[:4] == ["commit", "a", "b", "c"]
+
+
+class _Inbox(queue.SimpleQueue[Any]):
+    """An inbox into which work is put just after it was found empty by the thread that leaves."""
+
+    def __init__(self, put: Callable[[], None]) -> None:
+        super().__init__()
+        self._late: threading.Thread | None = threading.Thread(target=put)
+
+    def empty(self) -> bool:
+        found = super().empty()
+        if found and self._late is not None and "_leaves" in {frame.name for frame in traceback.extract_stack()}:
+            late, self._late = self._late, None
+            late.start()
+            until(lambda: not super(_Inbox, self).empty())
+            late.join(0.2)  # it may wait for this thread
+        return found
+
+
+def test_work_that_comes_while_the_thread_of_an_unused_crawl_leaves_is_done(tmp_path: Path) -> None:
+    crawl = CrawlThread("c", tmp_path / "frontier", Settings, close_after=0.001)
+    ended = threading.Event()
+    submit = partial(crawl.submit, lambda frontier: frontier.schedule("https://a.example/"))
+    crawl._inbox = _Inbox(lambda: submit(lambda result, error: ended.set()))
+    submit(lambda result, error: None)
+    assert ended.wait(PATIENCE)
+    crawl.close()

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import grpc
 import pytest
 
-from budgetfrontier.server.rpc_calls import MOST_IN_A_TURN, MOST_UNANSWERED, MOST_UNANSWERED_BYTES, Handed
+from budgetfrontier.server.rpc_calls import MOST_IN_A_TURN, MOST_UNANSWERED, MOST_UNANSWERED_BYTES, Handed, MessageTurns
 from budgetfrontier.server.urlfrontier.methods import METHODS
-from tests.server.urlfrontier.serving import served
+from tests.server.urlfrontier.serving import served, serving_turns
 from tests.support import PATIENCE, until
 
 PUT, GET, STATS = METHODS["PutURLs"], METHODS["GetURLs"], METHODS["GetStats"]
@@ -121,6 +122,18 @@ def test_a_call_ends_with_a_status_after_its_replies() -> None:
         assert (error.value.code(), error.value.details()) == (grpc.StatusCode.NOT_FOUND, "no such URL")
 
 
+@pytest.mark.parametrize("letter", ["a", "é", "本", "😀", "\udce9"])
+def test_details_of_any_letters_fit_into_the_trailers_that_clients_take(letter: str) -> None:
+    """Java's client takes 8 KiB, that of gRPC for C refuses more at random."""
+    with serving(lambda turn: turn[0][0].end(grpc.StatusCode.NOT_FOUND, letter * 5000)) as channel:
+        for _ in range(20):
+            with pytest.raises(grpc.RpcError) as error:
+                channel.unary_unary(STATS.path)(b"", timeout=PATIENCE)
+            assert error.value.code() == grpc.StatusCode.NOT_FOUND
+    assert 0 < len(quote(error.value.details())) <= 4096
+    assert set(error.value.details()) <= set(letter.encode(errors="backslashreplace").decode())
+
+
 def test_a_call_without_a_request_is_refused() -> None:
     with serving(echo) as channel, pytest.raises(grpc.RpcError) as error:
         list(channel.stream_stream(STATS.path)(iter(()), timeout=PATIENCE))
@@ -196,6 +209,15 @@ def test_a_client_that_vanishes_is_forgotten_with_its_replies() -> None:
         call.end()
         waiting.clear()
         assert another_is_answered(channel, waiting)
+
+
+def test_a_stream_that_begins_when_the_server_is_stopped_ends() -> None:
+    turns = MessageTurns(echo)
+    with serving_turns(turns) as address, grpc.insecure_channel(address) as channel:
+        turns.stop()  # before gRPC has taken the call
+        with pytest.raises(grpc.RpcError) as error:
+            list(channel.stream_stream(PUT.path)(iter(()), timeout=PATIENCE))
+    assert error.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
 def test_a_server_stops_with_open_calls() -> None:

@@ -54,6 +54,7 @@ class Admitter:
             if turns.plain is not None:
                 turns.plain.admission = self._plain.parts(self._admits_links)
         self.canonicalizer_id = self._candidates.canonicalizer_id
+        self.keeps_hosts = self._candidates.keeps_hosts
 
     def update_priorities(self, updates: PriorityUpdates) -> None:
         """Let URIs that wait take the priority of more urgent duplicates, from now on."""

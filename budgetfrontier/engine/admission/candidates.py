@@ -102,8 +102,10 @@ class Candidates:
         """What the compiled kernel does to queries; None if the policy is another, or a subclass that may do more."""
         self.canonical_authority: Callable[[str], str] | None = getattr(self._canonical, "authority", None)
         """Returns the canonical form of scheme and host; None if the policy goes by whole URLs."""
-        keeps_hosts = "keeps_hosts" in vars(type(self._assign)) and getattr(self._assign, "keeps_hosts", False)
-        by_kernel = keeps_hosts and not self._former and self.query_rules is not None
+        assigning = vars(type(self._assign))
+        self.keeps_hosts = "keeps_hosts" in assigning and bool(getattr(self._assign, "keeps_hosts", False))
+        """Whether the key of each queue that is assigned is the whole host and port of its URLs."""
+        by_kernel = self.keeps_hosts and not self._former and self.query_rules is not None
         self.plain_hosts = (getattr(self._canonical, "strips_www", False), PLAIN_STARTS) if by_kernel else None
         """What the compiled kernel needs to read plain hosts without a policy; None if it has to call one."""
         self._simple_in: SettingsInForce | None = None

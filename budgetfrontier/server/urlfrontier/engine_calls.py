@@ -79,7 +79,8 @@ def _check_keeps_urls(frontier: Frontier) -> None:
 def discovered(frontier: Frontier, infos: Sequence[Any], lost: Lost = _ignore) -> list[int]:
     """Schedule URLs that were found; return the status of each. Raises UrlsNotKept."""
     _check_keeps_urls(frontier)
-    given: list[str | CrawlUri | None] = [uri_of(info) for info in infos]
+    keeps_key = not frontier.internals.keeps_hosts
+    given: list[str | CrawlUri | None] = [uri_of(info, keeps_key=keeps_key) for info in infos]
     found = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
     admissions = [Admission.INVALID if uri is None else next(found) for uri in given]
     _take_budgets(
@@ -103,8 +104,9 @@ def known(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> lis
     A report with an invalid queue key counts for its URL all the same, in the URL's queue.
     """
     given: list[tuple[CrawlUri, float | None] | None] = []
+    keeps_key = not frontier.internals.keeps_hosts
     for item in items:
-        uri = uri_of(item.info, moves=bool(item.refetchable_from_date))
+        uri = uri_of(item.info, keeps_key=keeps_key or bool(item.refetchable_from_date))
         if isinstance(uri, str):
             uri = CrawlUri(uri)
         given.append(None if uri is None else (uri, float(item.refetchable_from_date) or None))
@@ -160,16 +162,17 @@ def put(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> list[
     return statuses
 
 
-def uri_of(info: Any, *, moves: bool = False) -> str | CrawlUri | None:
+def uri_of(info: Any, *, keeps_key: bool = False) -> str | CrawlUri | None:
     """Return the URI of a URLInfo, as a str if there is no more to it than its URL; None if its key is too long.
 
-    A key that is the URL's host is left out, which is faster, unless the URL `moves` to the queue of a key.
+    A key that is the URL's host is left out, which is faster, unless it `keeps_key`: the URL moves to the queue of that
+    key, or would be placed on another without it.
     """
     url, key = info.url, info.key
     if len(key) > LONGEST_KEY:
         return None
     parts = url.split("/", 3)
-    if key and not moves and len(parts) > 2 and parts[2] == key and _HOST.fullmatch(key):
+    if key and not keeps_key and len(parts) > 2 and parts[2] == key and _HOST.fullmatch(key):
         key = ""
     if not info.metadata:
         return CrawlUri(url, queue=key) if key else url
@@ -177,13 +180,7 @@ def uri_of(info: Any, *, moves: bool = False) -> str | CrawlUri | None:
     if _OF_OURS not in payload:
         return CrawlUri(url, queue=key or None, payload=payload)
     cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
-    return CrawlUri(
-        url,
-        queue=key or None,
-        payload=payload,
-        cost=None if cost is None else max(cost, 0),
-        priority=min(max(priority or 0, -(1 << 31)), (1 << 31) - 1),
-    )
+    return CrawlUri(url, queue=key or None, payload=payload, cost=cost, priority=priority or 0)
 
 
 def _metadata(info: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import grpc
 
@@ -13,10 +13,14 @@ from budgetfrontier.server.urlfrontier.methods import METHODS, SERVICE
 from tests.support import PATIENCE
 
 
-@contextmanager
-def served(hand_over: Callable[[list[Handed]], None]) -> Iterator[str]:
+def served(hand_over: Callable[[list[Handed]], None]) -> AbstractContextManager[str]:
     """Serve all RPCs on a free port, and yield the address."""
-    turns = MessageTurns(hand_over)
+    return serving_turns(MessageTurns(hand_over))
+
+
+@contextmanager
+def serving_turns(turns: MessageTurns) -> Iterator[str]:
+    """Serve all RPCs by turns on a free port, and yield the address."""
     handlers = {name: turns.handler(method) for name, method in METHODS.items()}
     server = grpc.server(ThreadPoolExecutor(1), handlers=[grpc.method_handlers_generic_handler(SERVICE, handlers)])
     port = server.add_insecure_port("127.0.0.1:0")

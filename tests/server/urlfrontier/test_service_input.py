@@ -12,6 +12,7 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
+from budgetfrontier import Settings
 from budgetfrontier.server.urlfrontier import service
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as m
 from tests.server.urlfrontier.service_client import OK, SKIPPED, Client, discovered, info, known, serving
@@ -48,6 +49,12 @@ def test_what_is_no_url(client: Client, url: str) -> None:
 @pytest.mark.parametrize("budget", ["-5", "-1", str(10**30), "1.5", "", "9" * 5000])
 def test_a_budget_that_is_none_is_ignored(client: Client, budget: str) -> None:
     assert client.put(discovered("http://b.test/", bf_budget=budget)) == [OK]
+    assert sorted(client.get()) == ["http://a.test/1", "http://b.test/"]
+
+
+@pytest.mark.parametrize("number", ["9" * 4300, "-" + "9" * 30, "9" * 5000, "much"])
+def test_a_cost_or_a_priority_out_of_range_harms_no_url(client: Client, number: str) -> None:
+    assert client.put(discovered("http://b.test/", bf_cost=number, bf_priority=number)) == [OK]
     assert sorted(client.get()) == ["http://a.test/1", "http://b.test/"]
 
 
@@ -117,6 +124,19 @@ def test_a_key_that_is_given_is_kept_but_for_the_spelling_of_its_host(
     assert client.put(discovered(url, "k", key)) == [OK]
     assert client.ListQueues(crawlID="k").values == [kept]
     assert [found.key for found in client.GetURLs(crawlID="k", key=key)] == [kept]
+
+
+@pytest.mark.parametrize(
+    "policy", ["hostname", {"hostname": {"limit": 2}}, "registered-domain", "single", "surt-authority"]
+)
+def test_a_key_that_is_given_is_kept_whatever_assigns_the_others(tmp_path: Path, policy: Any) -> None:
+    frontier = {"queue_assignment_policy": policy}
+    with serving(tmp_path / "jobs", settings=Settings.from_dict({"profile": "served", "frontier": frontier})) as client:
+        given = discovered("http://www.h.test/1", key="www.h.test"), known("http://www.h.test/2", key="www.h.test")
+        assert client.put(*given) == [OK, OK]
+        assert client.ListQueues(crawlID="c").values == ["www.h.test"]
+        assert client.GetURLStatus(crawlID="c", url="http://www.h.test/2").known.info.key == "www.h.test"
+        assert client.get(key="www.h.test") == ["http://www.h.test/1"]
 
 
 def test_a_report_with_a_date_moves_a_url_to_the_queue_of_its_host(client: Client) -> None:
