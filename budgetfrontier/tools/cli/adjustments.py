@@ -48,12 +48,18 @@ def match_of(operator: CrawlOperator, name: int | str) -> str:
 
 
 def announce(operator: CrawlOperator, match: str) -> None:
-    """Say that many queues are looked at, if they are."""
+    """Say that many queues are compared with a pattern, if they are."""
     from budgetfrontier.settings.matching import parse_match
 
-    queues = sum(operator.head().totals.queues.values())
-    if queues >= MANY and match and not parse_match(match).keys:
-        note(f"comparing {counted(queues, 'queue')} with {clean(match)} ...")
+    if match and not parse_match(match).keys:
+        announce_pass(match, operator)
+
+
+def announce_pass(compared_with: str, *crawls: CrawlOperator) -> None:
+    """Say that many queues are compared with something, if crawls have many."""
+    queues = sum(sum(crawl.head().totals.queues.values()) for crawl in crawls)
+    if queues >= MANY:
+        note(f"comparing {counted(queues, 'queue')} with {clean(compared_with)} ...")
 
 
 def print_effect(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:

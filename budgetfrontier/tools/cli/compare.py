@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.tools.cli import common, output
+from budgetfrontier.tools.cli import adjustments, common, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_format, add_job
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.on_crawl import on_crawl
@@ -74,6 +74,7 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> int | None:
     def with_other(_: argparse.Namespace, other: CrawlOperator) -> None:
         from budgetfrontier.reports.crawl_comparison import compared
 
+        adjustments.announce_pass("each other", operator, other)
         now = time.time()
         happened = operator.between(0.0, now)(0.0, now), other.between(0.0, now)(0.0, now)
         with operator.fetched_queues() as one, other.fetched_queues() as two:

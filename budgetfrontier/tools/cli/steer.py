@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.core.effect_words import entry_in_words
 from budgetfrontier.core.vocabulary import CrawlState
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.tools.cli import common, effects, for_good, name_arguments, output
+from budgetfrontier.tools.cli import adjustments, common, effects, for_good, name_arguments, output
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
 from budgetfrontier.tools.cli.on_crawl import command_of, noting_continued, on_crawl
@@ -268,8 +268,6 @@ def _note_no_queue(args: argparse.Namespace, operator: CrawlOperator, effect: di
 
 def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """Apply an adjustment, or withdraw one; with --dry-run, print the effect that this would have."""
-    from budgetfrontier.tools.cli import adjustments
-
     override = _read_adjustment(args)
     if args.adjustment_file is not None:
         from budgetfrontier.tools.cli import adjustment_list
@@ -365,6 +363,7 @@ def _steer_queue(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
         details["queue"] = args.key
     else:
         details |= chosen
+        adjustments.announce(operator, details["match"])
     if args.dry_run:
         effect = operator.dry_run(op, details)
         effects.tell_queues(op, args, details, effect)

@@ -13,6 +13,7 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.tools.cli import adjustments
 from tests.tools.cli.conftest import Cli
 
 SETTINGS = {"crawl": "test", "frontier": {"politeness": {"min_delay": 0, "delay_factor": 0}, "backoff": {"delay": 0}}}
@@ -66,6 +67,12 @@ def test_the_first_rows_are_those_of_all_rows(measure: str, jobs: tuple[Path, Pa
     for limit in (1, 3, 9):
         few = compared(limit)
         assert few["rows"] == every["rows"][:limit] and few["queues"] == every["queues"]
+
+
+def test_many_queues_are_announced(jobs: tuple[Path, Path], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for many, told in ((8, ""), (7, "comparing 7 queues with each other ...\n")):
+        monkeypatch.setattr(adjustments, "MANY", many)
+        assert cli("compare", *jobs, "--format", "json").err == told
 
 
 def test_text_and_json_have_the_totals(jobs: tuple[Path, Path], cli: Cli) -> None:

@@ -337,12 +337,15 @@ def test_adjust_names_the_keys_that_are_those_of_no_queue(tmp_path: Path, cli: C
     assert "matches no queue yet" in none.out + none.err and "no queue yet: nope" not in none.out
 
 
-def test_adjust_says_that_it_looks_at_many_queues(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_say_that_they_look_at_many_queues(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adjustments, "MANY", 2)
     with Frontier.open(tmp_path / "frontier") as frontier:
         frontier.schedule_many(["http://a.test/", "http://b.test/"])
     assert "comparing 2 queues with * ..." in cli("adjust", tmp_path, "--total-budget", 5).err
     assert "comparing" not in cli("adjust", tmp_path, "--queues", "a.test", "--total-budget", 6).err
+    assert "comparing 2 queues with queue:*.test ..." in cli("wake", tmp_path, "--match", "*.test", "--dry-run").err
+    assert "comparing" not in cli("wake", tmp_path, "a.test", "--dry-run").err
+    assert "comparing" not in cli("wake", tmp_path, "--queues", "a.test", "--dry-run").err
 
 
 def test_adjust_of_everything(job: Path, cli: Cli) -> None:
