@@ -1,7 +1,7 @@
 """The rules of the frontier: the next state of a queue, of a URI, and of the crawl.
 
 They know records, settings and numbers, but no table, no clock and no policy. Rules that change a record say so; all
-others only return a value. The engine applies them, `storage.invariants` and `storage.repair` check records by them.
+others only return a value. The engine applies them, `storage.checks` and `storage.repair` check records by them.
 
 The life of a queue, in Heritrix's words ("Frontier queue budgets", 1.14):
 

@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from budgetfrontier.errors import (
 from budgetfrontier.storage import backup, keys, verify
 from budgetfrontier.storage.lmdb_env import UNFINISHED, opened_lmdb
 from budgetfrontier.storage.repair import repair_steps as repairing
+from budgetfrontier.storage.repair.pages import Salvage
 from budgetfrontier.storage.repair.repair_steps import repair
 from tests.crash import processes
 from tests.crash.faults import die
@@ -285,3 +287,17 @@ def test_a_repair_that_is_killed_on_a_disk_without_links_is_finished_by_the_next
     kept = [folder for folder in path.parent.iterdir() if folder != path]
     assert len(kept) == (1 if when == "before" else 2)
     assert before in [(folder / "data.mdb").read_bytes() for folder in kept]
+
+
+def test_each_table_is_read_by_a_repair(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of one that is forgotten would be lost without a word."""
+    read = set[str]()
+    records = Salvage.records
+
+    def noted(salvage: Salvage, table: str) -> Iterator[tuple[bytes, bytes]]:
+        read.add(table)
+        return records(salvage, table)
+
+    monkeypatch.setattr(Salvage, "records", noted)
+    repair(path)
+    assert set(keys.TABLES) - read == {keys.SEED_KEYS}, "these follow from the seeds"
