@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from budgetfrontier.core.units import describe_duration, format_size
 from budgetfrontier.reports.format import percent
 from budgetfrontier.rules.host_behaviour import FEW
-from budgetfrontier.rules.simulation import FINISHED, MOST, Simulated, likely_ends
+from budgetfrontier.rules.simulation import FINISHED, MOST, UNTIL, Simulated
 
 NO_SIMULATION = (
     "a crawl in partitions is simulated from its snapshots: give `simulate --cluster`, or the console that shows it, "
@@ -38,8 +38,7 @@ def table(found: Sequence[Simulated]) -> list[list[str]]:
     rows = [["", *_HEADS[: len(found)]], ["ends after", *(describe_duration(one.seconds) for one in found)]]
     if (draws := len(found[0].draws)) > 1:
         rows.append([f"ends of {draws} draws", *map(_ends, found)])
-        fetches = (sorted(fetches for _, fetches in one.draws) for one in found)
-        rows.append([f"fetches of {draws} draws", *(_range(f"{each[0]:,}", f"{each[-1]:,}") for each in fetches)])
+        rows.append([f"fetches of {draws} draws", *map(_fetches, found)])
     rows.append([f"{MOST:.0%} of the fetches", *(describe_duration(one.most_after) for one in found)])
     rows.append(["ended by", *(_HELD if _is_held(one) else one.ended_by for one in found)])
     rows += [[name, *(f"{getattr(one, field):,}" for one in found)] for field, name in _COUNTS]
@@ -56,8 +55,14 @@ def _is_held(one: Simulated) -> bool:
 
 def _ends(one: Simulated) -> str:
     """Return the first and the last end of all draws."""
-    ends = sorted(seconds for seconds, _ in one.draws)
-    return _range(describe_duration(ends[0]), describe_duration(ends[-1]))
+    ends = [seconds for seconds, *_ in one.draws]
+    return _range(describe_duration(min(ends)), describe_duration(max(ends)))
+
+
+def _fetches(one: Simulated) -> str:
+    """Return the fewest and the most fetches of all draws."""
+    fetches = [number for _, number, _ in one.draws]
+    return _range(f"{min(fetches):,}", f"{max(fetches):,}")
 
 
 def _range(first: str, last: str) -> str:
@@ -76,7 +81,7 @@ def doubts(found: Sequence[Simulated]) -> list[str]:
         if len(one.draws) == 1:
             sentences.append(f"{whose}, it was simulated once: how much is chance does not show.")
         else:
-            sentences.append(f"{whose}, the {len(one.draws)} draws end after {_ends(one)}: {_by_chance(one)}.")
+            sentences.append(f"{whose}, the {len(one.draws)} draws {_by_chance(one)}.")
         if one.unsure:
             sentences.append(
                 f"{whose}, {percent(_share(one, one.unsure))} of the fetches are of hosts of which too little is known"
@@ -105,15 +110,18 @@ def rests(found: Sequence[Simulated]) -> list[str]:
 def _rests(whose: str, one: Simulated) -> list[str]:
     if not one.overloaded:
         return []
-    within = likely_ends(one.draws)
-    ends = "the end may be far from this"
-    if within is not None:
-        ends = f"in about four of five cases it ends after {_range(*map(describe_duration, within))}"
+    ends = ""
+    if _ended_by(one) == {FINISHED}:
+        ends = ": the end may be far from those of all draws, and rather later than earlier"
     return [
         f"{whose}, {percent(_share(one, one.overloaded))} of the fetches are answered with 429 or 503, as often as "
-        f"until now, and their hosts rest, longer after each: {ends}; when a host recovers, or gets worse, nobody can "
-        "tell."
+        f"until now, and their hosts rest{ends}; when a host recovers, or gets worse, nobody can tell."
     ]
+
+
+def _ended_by(one: Simulated) -> set[str]:
+    """Return the ends of all draws."""
+    return {one.ended_by, *(ended_by for *_, ended_by in one.draws)}
 
 
 def _whose(head: str) -> str:
@@ -121,13 +129,15 @@ def _whose(head: str) -> str:
 
 
 def _by_chance(one: Simulated) -> str:
-    """Return how much is chance, by the first and the last end of all draws."""
-    ends = sorted(seconds for seconds, _ in one.draws)
-    if ends[-1] <= _ALIKE * ends[0]:
-        return "chance makes hardly a difference, as far as so few tell"
-    if not ends[0]:
-        return "chance decides"
-    return f"the last takes {ends[-1] / ends[0]:.1f} times as long as the first, by chance, and others may differ more"
+    """Return how the draws differ by chance: by their ends, or by their fetches if all are for the same time."""
+    told, found = f"end after {_ends(one)}", sorted(seconds for seconds, *_ in one.draws)
+    if _ended_by(one) == {UNTIL}:
+        told, found = f"have {_fetches(one)} fetches", sorted(float(fetches) for _, fetches, _ in one.draws)
+    if found[-1] <= _ALIKE * found[0]:
+        return f"{told}: chance makes hardly a difference, as far as so few tell"
+    if not found[0]:
+        return f"{told}: chance decides"
+    return f"{told}: the most is {found[-1] / found[0]:.1f} times the least, by chance, and others may differ more"
 
 
 def new_hosts(found: Sequence[Simulated]) -> str:

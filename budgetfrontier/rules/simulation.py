@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log, sqrt
-from statistics import fmean, stdev
 from typing import Any
 
 import msgspec
 
 FINISHED, UNTIL, FETCHES, MAX_TIME = "finished", "until", "fetches", "max_time"
 """The ends of a simulation, beside the other limits of a crawl: its finish, or the time and the fetches it is for."""
+CUT = frozenset({UNTIL, FETCHES})
+"""The ends that are no end of the crawl, which would go on."""
 DRAWS = 3
 """The number of simulations of a crawl, each with other draws, unless more or fewer are asked for."""
 MOST_DRAWS = 100
 """The most simulations of a crawl that one request may be for: they follow each other."""
 MOST_FETCHES = 5_000_000
 """The fetches after which a simulation ends, unless it is asked for more."""
-_Z = 1.6449  # the 95 % quantile of the normal distribution
-_LONGEST = 25.0  # the logarithm of two thousand years in seconds
 MOST = 0.99
 """The share of the fetches that shows when a crawl is as good as done."""
 
@@ -108,8 +106,8 @@ class Simulated(msgspec.Struct, kw_only=True):
     """Whether hosts that nothing is known of yet are simulated: they are not."""
     elsewhere: float | None = None
     """The share of the new URIs of the crawl that were not on the host of their page; None if it is not known."""
-    draws: list[tuple[float, int]] = []
-    """The seconds and fetches of all simulations that this is the middle one of, by its seconds."""
+    draws: list[tuple[float, int, str]] = []
+    """The seconds, the fetches and the end of each simulation that this is the middle one of, by its seconds."""
 
     def plain(self) -> dict[str, Any]:
         """Return the figures as plain data."""
@@ -120,32 +118,19 @@ def middle(simulated: Sequence[Simulated]) -> Simulated:
     """Return the simulation that ends in the middle of these, with the ends of all."""
     in_order = sorted(simulated, key=lambda one: (one.seconds, one.fetches))
     found = in_order[(len(in_order) - 1) // 2]
-    found.draws = [(one.seconds, one.fetches) for one in in_order]
+    found.draws = [(one.seconds, one.fetches, one.ended_by) for one in in_order]
     return found
 
 
-def likely_ends(draws: Sequence[tuple[float, int]]) -> tuple[float, float] | None:
-    """Return between which seconds a crawl ends in about four of five cases; None for a single draw.
-
-    The interval is that of nine of ten other draws, as far as these tell; when it was tried on synthetic webs, fewer
-    crawls ended in it.
-
-    Ends that hang on rests that double are spread like a log-normal distribution: this is the prediction interval for
-    one more of a normal one, with the quantile of Student's distribution as its expansion has it (Abramowitz and
-    Stegun, Handbook of Mathematical Functions, 26.7.5).
-    """
-    if len(draws) < 2:
-        return None
-    ends, z, n = [log(max(seconds, 1.0)) for seconds, _ in draws], _Z, len(draws) - 1
-    t = z + (z**3 + z) / (4 * n) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n * n)
-    t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
-    most = t * stdev(ends) * sqrt(1 + 1 / len(ends))
-    return exp(fmean(ends) - most), exp(min(fmean(ends) + most, _LONGEST))
+def middles(drawn: Sequence[Sequence[Simulated]]) -> list[Simulated]:
+    """Return the `middle` one for each question, from the simulations of each draw."""
+    return [middle(of_question) for of_question in zip(*drawn, strict=True)]
 
 
 def together(parts: Sequence[Simulated]) -> Simulated:
-    """Return the simulations of the parts of a crawl as one: their sums, and the end of the part that lasts longest."""
+    """Return one simulation of each part of a crawl as one: their sums, and the end of the part that lasts longest."""
     longest = max(parts, key=lambda one: one.seconds)
+    cut = next((one.ended_by for one in parts if one.ended_by in CUT), "")
     summed = {name: sum(getattr(one, name) for one in parts) for name in _SUMMED}
     links = [(one.elsewhere, one.discovered) for one in parts]
     shares = [share * found for share, found in links if share is not None]
@@ -153,12 +138,9 @@ def together(parts: Sequence[Simulated]) -> Simulated:
     return msgspec.structs.replace(
         longest,
         **summed,
+        ended_by=cut or longest.ended_by,
         most_after=max(one.most_after for one in parts),
         elsewhere=sum(shares) / found if is_known and found else None,
-        draws=[
-            (max(seconds for seconds, _ in draw), sum(fetches for _, fetches in draw))
-            for draw in zip(*(one.draws for one in parts), strict=True)
-        ],
     )
 
 

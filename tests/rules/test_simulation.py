@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
-import pytest
-
-from budgetfrontier.rules.simulation import Simulated, likely_ends, middle
+from budgetfrontier.rules.simulation import Simulated, middle, middles, together
 
 _COUNTED = ("fetches", "unsure", "succeeded", "failed", "disregarded", "spent", "discovered", "size", "queued")
 
@@ -16,20 +13,22 @@ def test_the_middle_of_draws_has_the_ends_of_all() -> None:
     figures: dict[str, Any] = dict.fromkeys(_COUNTED, 0) | {"ended_by": "finished"}
     found = middle([Simulated(**figures, seconds=seconds) for seconds in (3.0, 1.0, 2.0)])
     assert found.seconds == 2.0
-    assert found.draws == [(1.0, 0), (2.0, 0), (3.0, 0)]
+    assert found.draws == [(1.0, 0, "finished"), (2.0, 0, "finished"), (3.0, 0, "finished")]
 
 
-def test_nine_of_ten_draws_of_ends_that_double_are_between_the_likely_ones() -> None:
-    random, held = Random(1), dict.fromkeys((2, 3, 10), 0)
-    for number in held:
-        for _ in range(2000):
-            *draws, other = (random.lognormvariate(10.0, 1.0) for _ in range(number + 1))
-            least, most = likely_ends([(seconds, 1) for seconds in draws]) or (0.0, 0.0)
-            held[number] += least <= other <= most
-    assert [round(within / 2000, 1) for within in held.values()] == [0.9, 0.9, 0.9]
+def of_part(*ends: float, ended_by: str = "finished") -> list[Simulated]:
+    """The draws of one part of a crawl, each of a fetch."""
+    figures: dict[str, Any] = dict.fromkeys(_COUNTED, 0) | {"ended_by": ended_by, "fetches": 1}
+    return [Simulated(**figures, seconds=seconds) for seconds in ends]
 
 
-def test_a_single_draw_tells_no_range_and_alike_ones_none_but_themselves() -> None:
-    assert likely_ends([(3600.0, 1)]) is None
-    assert likely_ends([(3600.0, 1)] * 3) == pytest.approx((3600.0, 3600.0))
-    assert likely_ends([(0.0, 1), (0.0, 1)]) == pytest.approx((1.0, 1.0))
+def test_the_end_of_a_crawl_in_parts_is_the_middle_one_of_the_last_ends_of_its_parts() -> None:
+    parts = of_part(1.0, 9.0, 2.0), of_part(8.0, 1.0, 3.0), of_part(2.0, 3.0, 7.0)
+    [found] = middles([[together(of_draw)] for of_draw in zip(*parts, strict=True)])
+    assert (found.seconds, found.fetches) == (8.0, 3)
+    assert found.draws == [(7.0, 3, "finished"), (8.0, 3, "finished"), (9.0, 3, "finished")]
+
+
+def test_a_crawl_has_not_finished_if_the_simulation_of_a_part_was_cut() -> None:
+    assert together([*of_part(9.0), *of_part(5.0, ended_by="fetches")]).ended_by == "fetches"
+    assert together([*of_part(9.0), *of_part(5.0, ended_by="max_uris")]).ended_by == "finished"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from budgetfrontier.core.units import format_size
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.storage.disks import free_bytes
-from budgetfrontier.storage.reader import Reader
 from budgetfrontier.storage.whole_files import try_lock
 
 MEMORY = Path("/dev/shm")
@@ -34,9 +33,10 @@ class CopyPlace(NamedTuple):
 def place(size: int, copies: int, *, memory: int | None = None) -> CopyPlace:
     """Return where copies of a frontier of `size` bytes fit: in memory, `memory` bytes at the most, else in TMPDIR.
 
-    Without `memory`, half of the memory that is free at the most. Raises StorageFull.
+    One more, from which they are made, does not grow. Without `memory`, half of the memory that is free at the most.
+    Raises StorageFull.
     """
-    needed = copies * max(GROWTH * size, _LEAST)
+    needed = size + copies * max(GROWTH * size, _LEAST)
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
         free = min(free_bytes(MEMORY), _available())
         if needed <= (free // 2 if memory is None else min(memory, free)):
@@ -61,13 +61,12 @@ def _available() -> int:
 
 
 @contextmanager
-def copied(reader: Reader, copies: int, where: Path) -> Iterator[list[Path]]:
-    """Make copies of a frontier as of its last commit below `where`, and remove them at the end of the block."""
+def copied(copy: Callable[[Path], object], copies: int, where: Path) -> Iterator[list[Path]]:
+    """Make copies of a frontier, each by calling `copy`, below `where`, and remove them at the end of the block."""
     with room(where) as made:
         folders = [made / str(number) for number in range(copies)]
-        reader.backup(folders[0], bare=True)
-        for folder in folders[1:]:
-            shutil.copytree(folders[0], folder)
+        for folder in folders:
+            copy(folder)
         yield folders
 
 

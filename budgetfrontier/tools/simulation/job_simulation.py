@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.over_time import limits_left
 from budgetfrontier.reports.scope_check import has_scope
 from budgetfrontier.rules.crawl_states import FINISH
-from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest, Step, middle
+from budgetfrontier.rules.simulation import Question, Simulated, SimulationRequest, Step, middles
 from budgetfrontier.rules.verdict import GONE, are_leases_held
 from budgetfrontier.settings import delay_conflicts
 from budgetfrontier.settings.schema import Override
@@ -40,7 +41,17 @@ def simulate(
     say: Callable[[str], object],
     steps: Steps,
 ) -> list[Simulated]:
-    """Simulate on copies of a frontier: with today's settings, and with the changes if there are any."""
+    """Simulate on copies of a frontier: with today's settings, and with the changes if there are any.
+
+    All draws begin as the frontier was at one commit.
+    """
+    return middles(draws(reader, asked, say, steps))
+
+
+def draws(
+    reader: Reader, asked: SimulationRequest, say: Callable[[str], object], steps: Steps
+) -> list[list[Simulated]]:
+    """Return the simulations of each draw, which `simulate` returns the middle ones of."""
     with reader.view() as view:
         counters, (settings, adjustments) = view.counters(), view.settings()
         left = {name: limit.left for name, limit in limits_left(view, reader.path, time.time()).items()}
@@ -80,12 +91,13 @@ def simulate(
         f"{format_size(where.needed)} may be needed"
     )
     drawn = []
-    for number in range(asked.draws):
-        with copied(reader, len(questions), where.folder) as folders:
-            seeded = [replace(question, seed=asked.seed + number) for question in questions]
-            of_all = partial(part_of_all, steps, number, asked.draws)
-            drawn.append(simulate_all(list(zip(folders, seeded, strict=True)), of_all))
-    return [middle(of_question) for of_question in zip(*drawn, strict=True)]
+    with copied(partial(reader.backup, bare=True), 1, where.folder) as (first,):
+        for number in range(asked.draws):
+            with copied(partial(shutil.copytree, first), len(questions), where.folder) as folders:
+                seeded = [replace(question, seed=asked.seed + number) for question in questions]
+                of_all = partial(part_of_all, steps, number, asked.draws)
+                drawn.append(simulate_all(list(zip(folders, seeded, strict=True)), of_all))
+    return drawn
 
 
 def part_of_all(steps: Steps, before: int, parts: int, done: Sequence[Step]) -> None:

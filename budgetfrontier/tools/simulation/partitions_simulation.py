@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from budgetfrontier.core.units import describe_duration
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.rules.simulation import Simulated, SimulationRequest, together
+from budgetfrontier.rules.simulation import Simulated, SimulationRequest, middles, together
 from budgetfrontier.settings import Settings
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.tools.simulation.copies import room
-from budgetfrontier.tools.simulation.job_simulation import part_of_all, simulate
+from budgetfrontier.tools.simulation.job_simulation import draws, part_of_all
 from budgetfrontier.tools.simulation.simulation_process import Steps
 
 NO_STORE = (
@@ -28,7 +28,7 @@ NO_STORE = (
 def simulate_partitions(
     settings: Settings, asked: SimulationRequest, say: Callable[[str], object], steps: Steps
 ) -> list[Simulated]:
-    """Simulate each partition, one after the other, with its part of the fetchers; return the sums.
+    """Simulate each partition, one after the other, with its part of the fetchers; return the sums, as `simulate` does.
 
     Raises FrontierError if a partition has no snapshot, and SnapshotError. No worker is asked, and nothing in the store
     changes: damaged snapshots are passed over.
@@ -43,7 +43,7 @@ def simulate_partitions(
     partitions = cluster.partitions
     restore = Restorer(store, settings.crawl, partitions, read_only=True)
     fetchers = asked.fetchers or settings.fetch.concurrency
-    found: list[list[Simulated]] = []
+    found: list[list[list[Simulated]]] = []
     ages = []
     for number in range(partitions):
         with room(Path(tempfile.gettempdir())) as folder:
@@ -58,11 +58,11 @@ def simulate_partitions(
                     ages.append(time.time() - view.counters().time)
                 of_it = replace(asked, fetchers=max(1, round(fetchers / partitions)), seed=asked.seed + number * 1000)
                 of_all = partial(part_of_all, steps, number, partitions)
-                found.append(simulate(reader, of_it, _first(say, number), of_all))
+                found.append(draws(reader, of_it, _first(say, number), of_all))
     say(f"simulated from snapshots of {partitions} partitions; the oldest is {describe_duration(max(ages))} old")
     if cluster.max_uris or cluster.max_spend:
         say("the totals of the crawl, cluster.max_uris and cluster.max_spend, are not simulated")
-    return [together(of_question) for of_question in zip(*found, strict=True)]
+    return middles([[*map(together, zip(*of_draw, strict=True))] for of_draw in zip(*found, strict=True)])
 
 
 def _first(say: Callable[[str], object], number: int) -> Callable[[str], object]:

@@ -278,7 +278,8 @@ class SimulatedCrawl:
     def _last(self) -> tuple[float, str]:
         """Return the time at which it ends at the latest, and what ends it then."""
         start, lengths = self._question.start, ((UNTIL, self._question.seconds), (MAX_TIME, self._question.time))
-        return min((start + length, name) for name, length in (*lengths, (FINISHED, inf)) if length is not None)
+        ends = ((start + max(length, 0.0), name) for name, length in lengths if length is not None)
+        return min((*ends, (inf, FINISHED)))
 
     def _free(self) -> int:
         """Return how many fetches may begin."""
@@ -319,14 +320,15 @@ class SimulatedCrawl:
             elsewhere=self._seen.elsewhere,
         )
         for queue in tables.flushed().compact_queues():
-            if (host := self._hosts.get(queue.id)) is not None:
+            host = self._hosts.get(queue.id)
+            if host is not None:
                 goes_on = host.drawn.endless and queue.queued + queue.future > 0
                 found.endless += host.fetches * goes_on
                 found.unsure += host.fetches * (host.drawn.few or (host.drawn.endless and not goes_on))
             if queue.state is QueueState.RETIRED:
                 found.retired += 1
                 found.stranded += queue.queued
-            elif queue.queued and queue.last_lease_time < int(self._question.start):
+            elif queue.queued and host is None:
                 found.starved += 1
         return found
 

@@ -35,14 +35,14 @@ def room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[Path, int]:
 
 def test_small_ones_are_in_memory_and_large_ones_on_disk(room: dict[Path, int], tmp_path: Path) -> None:
     assert copies.place(GIB, 2).folder == tmp_path / "memory"
-    assert copies.place(2 * GIB, 2) == (tmp_path / "disk", 8 * GIB, 10 * GIB)
+    assert copies.place(2 * GIB, 2) == (tmp_path / "disk", 10 * GIB, 10 * GIB)
     assert copies.place(GIB, 2, memory=GIB).folder == tmp_path / "disk"
-    assert copies.place(2 * GIB, 2, memory=9 * GIB).folder == tmp_path / "memory"
+    assert copies.place(2 * GIB, 2, memory=10 * GIB).folder == tmp_path / "memory"
 
 
 def test_without_room_nothing_is_copied(room: dict[Path, int], tmp_path: Path) -> None:
     room[tmp_path / "disk"] = GIB
-    with pytest.raises(StorageFull, match=r"may need 16\.0 GiB .* TMPDIR"):
+    with pytest.raises(StorageFull, match=r"may need 20\.0 GiB .* TMPDIR"):
         copies.place(4 * GIB, 2)
 
 
@@ -52,7 +52,7 @@ def test_copies_are_frontiers_and_none_is_left(tmp_path: Path) -> None:
     with (
         pytest.raises(KeyboardInterrupt),
         Reader(tmp_path / "frontier") as reader,
-        copies.copied(reader, 2, tmp_path) as folders,
+        copies.copied(reader.backup, 2, tmp_path) as folders,
     ):
         for folder in folders:
             with Frontier.open(folder) as copy:
@@ -66,7 +66,7 @@ import sys
 from pathlib import Path
 from budgetfrontier import Reader
 from budgetfrontier.tools.simulation import copies
-with Reader(Path(sys.argv[1])) as reader, copies.copied(reader, 1, Path(sys.argv[2])):
+with Reader(Path(sys.argv[1])) as reader, copies.copied(reader.backup, 1, Path(sys.argv[2])):
     print("copied", flush=True)
     sys.stdin.read()
 """

@@ -15,6 +15,7 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.rules.run_history import SERVE
 from budgetfrontier.rules.simulation import Simulated, SimulationRequest
 from budgetfrontier.tools.job_operator import JobOperator
+from budgetfrontier.tools.simulation import job_simulation, simulation_process
 
 HOSTS, PAGES = 5, 3
 URLS = [f"http://host{host}.test/{page}" for host in range(HOSTS) for page in range(PAGES)]
@@ -84,3 +85,19 @@ def test_a_proposed_delay_that_has_no_effect_is_warned_of_as_adjust_does(tmp_pat
     assert f"{match}: min_delay (1h) is longer than max_delay (30s), which wins: set both" in said
     both = {"politeness.min_delay": 3600.0, "politeness.max_delay": 3600.0}
     assert "which wins" not in simulated(left, changes=[(match, both)], seconds=60.0)[1]
+
+
+def test_all_draws_begin_at_one_commit_of_a_crawl_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(URLS)
+        frontier.commit()
+
+        def meanwhile(*asked: Any) -> list[Simulated]:
+            frontier.schedule_many(f"{url}/later" for url in URLS)
+            frontier.commit()
+            return simulation_process.simulate(*asked)
+
+        monkeypatch.setattr(job_simulation, "simulate_all", meanwhile)
+        with JobOperator(tmp_path, tmp_path / "frontier") as operator:
+            [found] = operator.simulate(SimulationRequest(draws=2))
+    assert [fetches for _, fetches, _ in found.draws] == [len(URLS), len(URLS)]

@@ -134,6 +134,20 @@ def test_queues_without_a_turn_starve(tmp_path: Path) -> None:
     assert simulated(tmp_path, start, seconds=1.0, fetchers=1).starved > 0
 
 
+def test_queues_starve_that_were_leased_in_the_second_of_the_start_but_not_those_that_were_in_flight(
+    tmp_path: Path,
+) -> None:
+    with Frontier.open(tmp_path / "job", clock=ManualClock(START)) as frontier:
+        frontier.schedule_many(f"http://host{host}.test/{page}" for host in range(2) for page in range(9))
+        [lease] = frontier.lease(1)
+        frontier.commit()
+        shutil.copytree(tmp_path / "job", tmp_path / "in-flight")
+        frontier.finish(lease)
+    in_flight = simulated(tmp_path / "in-flight", START, seconds=2.0, fetchers=1, uris=1)
+    assert (in_flight.fetches, in_flight.starved) == (1, 1)
+    assert simulated(tmp_path / "job", START, seconds=2.0, uris=0).starved == 2
+
+
 def test_hosts_that_fail_go_on_failing(tmp_path: Path) -> None:
     start = crawled(tmp_path, outcome=Outcome.FAILURE, error_penalty_amount=2)
     found = simulated(tmp_path, start)
@@ -149,6 +163,11 @@ def test_limits_of_the_crawl_end_it(tmp_path: Path, left: dict[str, Any], reache
     assert found.ended_by == reached
     if reached == "max_uris":
         assert found.succeeded == 50
+
+
+def test_a_limit_that_was_exceeded_ends_it_at_once(tmp_path: Path) -> None:
+    found = simulated(tmp_path, crawled(tmp_path), time=-0.5)
+    assert (found.ended_by, found.seconds, found.fetches) == ("max_time", 0.0, 0)
 
 
 def test_it_ends_after_so_many_fetches(tmp_path: Path) -> None:
