@@ -14,9 +14,12 @@ import pytest
 import budgetfrontier
 from budgetfrontier.core.model import ROW_FIELDS, CrawlUri, Outcome, QueueState, Summary
 from budgetfrontier.remote import RemoteFrontier
+from budgetfrontier.reports.kinds import KINDS
 from budgetfrontier.settings import Settings, plugins
 from budgetfrontier.settings.field import all_settings
+from budgetfrontier.settings.profiles import profiles
 from budgetfrontier.storage import environment
+from budgetfrontier.tools.cli import main
 from docs import generated
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -64,6 +67,26 @@ def test_every_report_field_is_in_the_reference() -> None:
     assert named >= set(ROW_FIELDS)
     assert named >= set(Summary.__struct_fields__)
     assert named >= {"format", "crawl", "generated", "state", "pause_reason", "totals", "queues"}
+
+
+def test_every_column_of_every_kind_of_report_is_in_the_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = page("reference/report.md").partition("\n## Other kinds\n")[2]
+    with budgetfrontier.Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule("https://a.test/")
+    for kind in set(KINDS) - {"frontier"}:
+        assert main(["report", str(tmp_path), "--kind", kind, "--format", "csv"]) == 0
+        columns = set(capsys.readouterr().out.splitlines()[0].split(","))
+        row = other.partition(f"\n| `{kind}` | ")[2].partition("\n")[0]
+        own = other.partition(f"\n### {kind.capitalize()}\n")[2].partition("\n### ")[0]
+        named = code(page("reference/report.md") if kind == "threads" else row + own)
+        assert row and columns <= named, (kind, columns - named)
+
+
+def test_every_profile_is_in_the_reference() -> None:
+    section = page("reference/yaml.md").partition("\n## Profiles\n")[2].partition("\n## ")[0]
+    assert code(section) >= set(profiles())
 
 
 def test_states_and_outcomes_are_explained() -> None:
