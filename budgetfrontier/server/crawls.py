@@ -181,6 +181,7 @@ class Crawls:
         return self._settings.frontier.keep_urls
 
     def _settings_of_new(self, crawl_id: str) -> Settings:
+        self.check_folder()  # a crawl that was closed as unused may have gone with it
         name = clean(crawl_id)
         name = name if name.strip() else repr(name)  # settings have no names of blanks alone
         settings, delay = replace(self._settings, crawl=name), self.node.delay

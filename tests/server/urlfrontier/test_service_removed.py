@@ -103,13 +103,16 @@ def moved_and_made_anew(jobs: Path) -> None:
     jobs.mkdir()
 
 
+@pytest.mark.parametrize("unused", [False, True])
 @pytest.mark.parametrize("change", [remove, moved, moved_and_made_anew])
 def test_a_folder_of_jobs_that_is_not_in_its_place_is_noticed_and_not_created_anew(
-    change: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    change: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture, *, unused: bool
 ) -> None:
     jobs = tmp_path / "jobs"
     with serving(jobs, close_after=0.05) as client:
         assert client.put(discovered("http://a.test/1")) == [OK]
+        if unused:
+            until(lambda: not is_open("c"))
         change(jobs)
         until(lambda: not is_open("c"))
         assert client.put(discovered("http://a.test/2"), discovered("http://o.test/", "other")) == [FAIL, FAIL]
