@@ -10,8 +10,9 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from operator import methodcaller
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from budgetfrontier.core import uris
 from budgetfrontier.core.model import Admission, CrawlUri, KeptUrl
@@ -21,6 +22,7 @@ from budgetfrontier.engine.regulation import MOST_BUDGET
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
+from budgetfrontier.server.urlfrontier.put_items import info_of
 
 LONGEST_KEY = 255
 """Bytes of a key in UTF-8, as for all queue keys; an item with a longer one is SKIPPED.
@@ -77,10 +79,13 @@ def _check_keeps_urls(frontier: Frontier) -> None:
 
 
 def discovered(frontier: Frontier, infos: Sequence[Any], lost: Lost = _ignore) -> list[int]:
-    """Schedule URLs that were found; return the status of each. Raises UrlsNotKept."""
+    """Schedule URLs that were found, each a URLInfo or a FoundUrl; return the status of each. Raises UrlsNotKept."""
     _check_keeps_urls(frontier)
     keeps_key = not frontier.internals.keeps_hosts
-    given: list[str | CrawlUri | None] = [uri_of(info, keeps_key=keeps_key) for info in infos]
+    given = [
+        uri(*info, keeps_key=keeps_key) if info.__class__ is tuple else uri_of(info, keeps_key=keeps_key)
+        for info in infos
+    ]
     found = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
     admissions = [Admission.INVALID if uri is None else next(found) for uri in given]
     _take_budgets(
@@ -94,7 +99,7 @@ def discovered(frontier: Frontier, infos: Sequence[Any], lost: Lost = _ignore) -
     if Admission.INVALID in admissions:
         for info, admission in zip(infos, admissions, strict=True):
             if admission is Admission.INVALID:
-                lost(info)
+                lost(info_of(info) if isinstance(info, tuple) else info)
     return [_OF_ADMISSION[admission] for admission in admissions]
 
 
@@ -148,12 +153,14 @@ def _known_without_key(frontier: Frontier, item: Any) -> Known:
 
 
 def put(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> list[int]:
-    """Take URLItems in order; return the status of each. Raises UrlsNotKept."""
+    """Take URLItems or FoundUrls in order; return the status of each. Raises UrlsNotKept."""
     _check_keeps_urls(frontier)
     statuses: list[int] = []
-    for kind, group in groupby(items, methodcaller("WhichOneof", "item")):
+    for kind, group in groupby(items, _kind):
         run = list(group)
-        if kind == "discovered":
+        if kind == "found":
+            statuses += discovered(frontier, run, lost)
+        elif kind == "discovered":
             statuses += discovered(frontier, [item.discovered.info for item in run], lost)
         elif kind == "known":
             statuses += known(frontier, [item.known for item in run], lost)
@@ -162,25 +169,32 @@ def put(frontier: Frontier, items: Sequence[Any], lost: Lost = _ignore) -> list[
     return statuses
 
 
+def _kind(item: Any) -> str | None:
+    return "found" if item.__class__ is tuple else item.WhichOneof("item")
+
+
 def uri_of(info: Any, *, keeps_key: bool = False) -> str | CrawlUri | None:
-    """Return the URI of a URLInfo, as a str if there is no more to it than its URL; None if its key is too long.
+    """Return what `uri` does for a URLInfo, with the cost and the priority that its metadata ask for."""
+    payload = _metadata(info) if info.metadata else None
+    found = uri(info.url, info.key, payload, keeps_key=keeps_key)
+    if payload is None or _OF_OURS not in payload or not isinstance(found, CrawlUri):
+        return found
+    cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
+    return replace(found, cost=cost, priority=priority or 0)
+
+
+def uri(url: str, key: str, payload: bytes | None, *, keeps_key: bool = False) -> str | CrawlUri | None:
+    """Return a URI, as a str if there is no more to it than its URL; None if its key is too long.
 
     A key that is the URL's host is left out, which is faster, unless it `keeps_key`: the URL moves to the queue of that
     key, or would be placed on another without it.
     """
-    url, key = info.url, info.key
     if len(key) > LONGEST_KEY:
         return None
     parts = url.split("/", 3)
     if key and not keeps_key and len(parts) > 2 and parts[2] == key and _HOST.fullmatch(key):
         key = ""
-    if not info.metadata:
-        return CrawlUri(url, queue=key) if key else url
-    payload = _metadata(info)
-    if _OF_OURS not in payload:
-        return CrawlUri(url, queue=key or None, payload=payload)
-    cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
-    return CrawlUri(url, queue=key or None, payload=payload, cost=cost, priority=priority or 0)
+    return CrawlUri(url, queue=key or None, payload=payload) if key or payload is not None else url
 
 
 def _metadata(info: Any) -> bytes:

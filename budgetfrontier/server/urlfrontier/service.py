@@ -25,7 +25,7 @@ from budgetfrontier.server.rpc_calls import Handed, RpcCall
 from budgetfrontier.server.server import HandOver, Offered
 from budgetfrontier.server.status import status_of
 from budgetfrontier.server.tasks import CallbackStep
-from budgetfrontier.server.urlfrontier import engine_calls
+from budgetfrontier.server.urlfrontier import engine_calls, put_items
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
 from budgetfrontier.server.urlfrontier.discovered_batches import DiscoveredBatches
 from budgetfrontier.server.urlfrontier.log_once import FailureLog
@@ -36,6 +36,9 @@ STEP = 1000
 PAGE = 100
 """Items that a list has if its size is not given."""
 _ANY = 1 << 30
+
+_Item = tuple[RpcCall, str, Any]
+"""An item of PutURLs: its call, the ID with which it is acknowledged, and the item as `put_items.read` returns it."""
 
 _LEVELS = {"TRACE": logging.DEBUG, "WARN": logging.WARNING}
 
@@ -62,28 +65,28 @@ class UrlFrontierService:
 
     def hand_over(self, turn: list[Handed]) -> None:
         """Take the messages that have arrived on all calls."""
-        puts: dict[str, list[tuple[RpcCall, Any]]] = {}
+        puts: dict[str, list[_Item]] = {}
         for call, data in turn:
             if data is None:
                 if call.on_room is not None:
                     call.on_room()
                 continue
             try:
+                if call.method.name == "PutURLs":
+                    crawl_id, item_id, item = put_items.read(data)
+                    puts.setdefault(crawl_id, []).append((call, item_id, item))
+                    continue
                 request: Any = METHODS[call.method.name].request.FromString(data)
             except DecodeError:
                 kind = METHODS[call.method.name].request.DESCRIPTOR.name
                 call.end(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {kind}")
                 continue
-            if call.method.name == "PutURLs":
-                info = request.known.info if request.HasField("known") else request.discovered.info
-                puts.setdefault(info.crawlID, []).append((call, request))
-            else:
-                handler = getattr(self, call.method.name)
-                tasks.run(handler(request, call), partial(_end, call))
+            handler = getattr(self, call.method.name)
+            tasks.run(handler(request, call), partial(_end, call))
         for crawl_id, items in puts.items():
             done = partial(self._put, crawl_id, items)
             lost = partial(self._failure_log.lost, crawl_id)
-            work = partial(engine_calls.put, items=[item for _, item in items], lost=lost)
+            work = partial(engine_calls.put, items=[item for _, _, item in items], lost=lost)
             try:
                 self._to_fill(crawl_id).submit(work, done)
             except (FrontierError, OSError) as e:
@@ -97,9 +100,7 @@ class UrlFrontierService:
             raise engine_calls.UrlsNotKept  # a crawl that is created would be of no use
         return self._crawls.get(crawl_id)
 
-    def _put(
-        self, crawl_id: str, items: list[tuple[RpcCall, Any]], statuses: list[int] | None, error: BaseException | None
-    ) -> None:
+    def _put(self, crawl_id: str, items: list[_Item], statuses: list[int] | None, error: BaseException | None) -> None:
         try:
             if statuses is None:
                 statuses = self._refused(crawl_id, len(items), error)
@@ -107,7 +108,7 @@ class UrlFrontierService:
                 self._failure_log.all_right(crawl_id)
             _acknowledge(items, statuses)
         except BaseException as e:
-            for call in {call for call, _ in items}:
+            for call in {call for call, _, _ in items}:
                 call.end(status_of(e), str(e))
 
     def _refused(self, crawl_id: str, count: int, error: BaseException | None) -> list[int]:
@@ -322,11 +323,11 @@ URLFRONTIER = Offered(SERVICE, tuple(METHODS.values()), _hand_over)
 # -- the parts of handlers
 
 
-def _acknowledge(items: list[tuple[RpcCall, Any]], statuses: list[int]) -> None:
+def _acknowledge(items: list[_Item], statuses: list[int]) -> None:
     acks: dict[RpcCall, list[bytes]] = {}
     ack = messages.AckMessage()  # one for all: to make it costs more than to encode it
-    for (call, item), status in zip(items, statuses, strict=True):
-        ack.ID = item.ID or (item.known.info.url if item.HasField("known") else item.discovered.info.url)
+    for (call, item_id, _), status in zip(items, statuses, strict=True):
+        ack.ID = item_id
         ack.status = status  # type: ignore[assignment]
         acks.setdefault(call, []).append(ack.SerializeToString())
     for call, replies in acks.items():

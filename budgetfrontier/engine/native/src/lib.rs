@@ -1,4 +1,5 @@
-//! Admission of plain URLs by the batch, and plain turns of queues, for `budgetfrontier.engine`.
+//! Admission of plain URLs by the batch, and plain turns of queues, for `budgetfrontier.engine`, and the reader of items
+//! of PutURLs for `budgetfrontier.server`.
 //!
 //! The Python engine is the definition: each rule that is repeated here is named beside it, and
 //! `tests/engine/native/test_histories.py` compares every table that both write, under all settings.
@@ -14,6 +15,7 @@ mod charged_attempts;
 mod deletions;
 mod ended_attempts;
 mod endings;
+mod found_urls;
 mod hashing;
 mod kept_urls;
 mod leases_out;
@@ -36,6 +38,7 @@ use pyo3::prelude::*;
 pub fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<charged_attempts::ChargedAttempts>()?;
     module.add_class::<ended_attempts::EndedAttempts>()?;
+    module.add_function(wrap_pyfunction!(found_urls::read_found, module)?)?;
     module.add_class::<kept_urls::KeptUrls>()?;
     module.add_class::<leases_out::LeasesOut>()?;
     module.add_class::<live_queue::LiveQueue>()?;
