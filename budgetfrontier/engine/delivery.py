@@ -42,6 +42,10 @@ class Delivery:
             self.go_on()
         if self.mailbox is None:
             return
+        if self.mailbox.is_lost():
+            guard.tables.env.check_place()  # else it would be made where the frontier was removed
+            self.mailbox.reopen()
+            self.mailbox.begin_after(_last_known(counters, self._runner))
         waiting = self.mailbox.waiting(counters.command)
         if waiting:
             before = counters.command
@@ -150,4 +154,4 @@ class Delivery:
 def _last_known(counters: Counters, runner: Runner) -> int:
     """Return the highest number of a command that was begun."""
     begun = 0 if runner.job is None else runner.job.begun.number
-    return max(counters.command, begun, *counters.ahead)
+    return max(counters.last_command, begun)

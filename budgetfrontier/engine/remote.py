@@ -74,10 +74,12 @@ def steer_all(path: str | Path, commands: Sequence[Command], *, timeout: float |
                 return [frontier.internals.apply(command) for command in commands]
         except FrontierLocked:
             pass  # an engine has just started: it has a mailbox
-    with Reader(path) as reader:
+    with Reader(path) as reader, reader.view() as view:
         refuse_a_copy(reader)
+        last = view.counters().last_command
     mailbox = Mailbox(path)
     try:
+        mailbox.begin_after(last)  # it may be new, after somebody has removed the last one
         numbers = mailbox.post_all(commands)
     finally:
         mailbox.close()

@@ -230,7 +230,7 @@ def translate_error(error: BaseException, path: Path) -> Exception:
             f"{path}: {_shown(error)}: its file system has no locks, or no memory maps; put it on a local disk"
         )
     if code in _NO_PLACE:
-        return NotAFrontier(f"{path} cannot be a frontier ({_shown(error)}); name another folder")
+        return NotAFrontier(f"{path} cannot be used ({_shown(error)}); remove what is there, or name another folder")
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
         return PermissionError(
             errno.EACCES, f"cannot write: check the permissions of the folder ({_shown(error)})", str(path)

@@ -90,7 +90,12 @@ class ReadEnvironment:
                 yield txn
         finally:
             with _sharing:
-                self._looking -= 1
+                self._looking = max(self._looking - 1, 0)  # of a forked child, none
+
+    def forget(self) -> None:
+        """Close the files of a parent process."""
+        lock_table.close(self.env)
+        self._file, self._looking = None, 0
 
     def _begin(self) -> keys.Txn:
         """Begin a snapshot. Raises NewerSchema if the frontier has got another schema since it was opened."""
@@ -110,10 +115,9 @@ class ReadEnvironment:
 
 
 def _after_fork() -> None:
-    """Close all environments in a forked child, which must open its own."""
+    """Close all environments in a forked child, which opens its own at its next snapshot."""
     for shared in _all.values():
-        lock_table.close(shared.env)
-    _all.clear()
+        shared.forget()
     _sharing.release()
 
 

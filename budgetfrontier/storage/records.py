@@ -175,6 +175,11 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """When a lease was renewed last; 0 if none was."""
 
     @property
+    def last_command(self) -> int:
+        """The highest number of a command that was applied."""
+        return max(self.command, *self.ahead, 0)
+
+    @property
     def rolls_out(self) -> bool:
         """Whether a change of settings has yet to be applied to some queues."""
         return self.revive_upto > 0 or self.regrade_upto > 0 or self.reopened_upto != b""

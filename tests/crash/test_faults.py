@@ -8,7 +8,9 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,7 @@ from budgetfrontier.errors import (
     FrontierClosed,
     FrontierError,
     FrontierLocked,
+    FrontierRemoved,
     NewerSchema,
     NotAFrontier,
     SettingsError,
@@ -503,3 +506,33 @@ def test_threads_that_open_at_once_do_not_hang(tmp_path: Path) -> None:
         return f"{len(frontiers)} {set(answers)}"
 
     assert in_child(race) == "1 {'FrontierLocked'}"
+
+
+STEER = """\
+import sys
+from budgetfrontier.engine.remote import steer
+print(steer(*sys.argv[1:], {}).effect["after"]["state"])
+"""
+
+
+def test_commands_arrive_although_the_mailbox_was_removed(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    with Frontier.open(path) as f:
+        for op, expected in ("pause", "PAUSED"), ("resume", "RUNNING"), ("pause", "PAUSED"):
+            command = [sys.executable, "-c", STEER, str(path), op]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                while process.poll() is None:
+                    f.commit()
+                    time.sleep(0.02)
+                assert process.stdout is not None and process.stdout.read() == f"{expected}\n"
+            assert str(f.state) == expected
+            shutil.rmtree(path / "mailbox")
+
+
+def test_a_mailbox_is_not_made_where_a_frontier_was_removed(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    f = Frontier.open(path)
+    shutil.rmtree(path)
+    with pytest.raises(FrontierRemoved):
+        f.commit()
+    assert not path.exists()

@@ -134,7 +134,7 @@ def test_a_table_that_is_lost_is_damage(path: Path, table: str) -> None:
         (OSError(errno.EIO, "x"), FrontierError, "open the frontier again"),
         (OSError(errno.ENOLCK, "x"), FrontierError, "put it on a local disk"),
         (OSError(errno.ENODEV, "x"), FrontierError, "put it on a local disk"),
-        (OSError(errno.ENAMETOOLONG, "x"), NotAFrontier, "name another folder"),
+        (OSError(errno.ENAMETOOLONG, "x"), NotAFrontier, "or name another folder"),
     ],
 )
 def test_errors_have_names_and_say_what_to_do(

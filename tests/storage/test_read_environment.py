@@ -66,7 +66,10 @@ def test_a_forked_child_opens_its_own(path: Path) -> None:
         own = ReadEnvironment.join(path)
         return own is shared, records(own)
 
-    assert in_child(look).answer == (False, expected)
+    assert in_child(look).answer == (True, expected)
+    assert in_child(lambda: records(shared)).answer == expected, "also through one of its parent's readers"
+    with shared.begin():
+        assert in_child(look).answer == (True, expected)
     assert records(shared) == expected
     shared.leave()
 

@@ -75,6 +75,16 @@ _check_arguments = converter(_Arguments)
 _open_mailboxes: dict[str, lmdb.Environment] = {}
 
 
+def _after_fork() -> None:
+    """Close all mailboxes in a forked child, which opens its own."""
+    for env in _open_mailboxes.values():
+        lock_table.close(env)
+    _open_mailboxes.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def checked(command: Command) -> Command:
     """Validate a command by encoding and decoding it. Raises FrontierError if it cannot be serialized."""
     if not isinstance(command, Command):
@@ -124,10 +134,26 @@ class Mailbox:
         if self._shared:
             self._env = _open_mailboxes[self._key]
         else:
-            make_folder(Path(self._key), like=path)
-            _drop_unfinished(Path(self._key, "data.mdb"))
-            self._env = open_lmdb(Path(self._key), map_size=1 << 28)
-            _open_mailboxes[self._key] = self._env
+            self._open()
+
+    def _open(self) -> None:
+        path = Path(self._key)
+        try:
+            make_folder(path, like=path.parent)
+            _drop_unfinished(path / "data.mdb")
+            self._env = open_lmdb(path, map_size=1 << 28)
+        except OSError as e:
+            raise translate_error(e, path) from e
+        _open_mailboxes[self._key] = self._env
+
+    def is_lost(self) -> bool:
+        """Return whether somebody has removed it, so that others post to another one. One `stat`."""
+        return lock_table.is_lost(self._env, Path(self._key, "lock.mdb"))
+
+    def reopen(self) -> None:
+        """Open the mailbox that is there now, or make one."""
+        lock_table.close(self._env)
+        self._open()
 
     def post(self, command: Command) -> int:
         """Post a command; return its number, which its audit entry will have. Raises FrontierError if too large."""
