@@ -11,7 +11,6 @@ commits. So nobody sees a frontier in which they are not there.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import weakref
 from collections.abc import Callable, Iterable
@@ -21,10 +20,11 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import lmdb
 
-from budgetfrontier.clock import LAST_TIME, Clock, ClockSteps
+from budgetfrontier.clock import Clock
 from budgetfrontier.core.model import CrawlState, Lease, RunEnd
 from budgetfrontier.engine import arguments, native, turns
 from budgetfrontier.engine.commit_schedule import CommitSchedule
+from budgetfrontier.engine.frontier_time import FrontierTime
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.opening import Parts
 from budgetfrontier.errors import (
@@ -37,8 +37,6 @@ from budgetfrontier.errors import (
     lease_ended,
 )
 from budgetfrontier.storage.lmdb_env import is_damage, translate_error
-
-log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _NO_COMMANDS_FAULT = (StorageFull, OSError, lmdb.Error)
@@ -97,16 +95,10 @@ class Guard:
         self.owner = self.thread  # nor in the middle of an operation: each call looks at this alone
         self.forked = False
         self.closed: str | None = None
-        self.read_clock = clock.time
-        self.latest = parts.now
-        """The time that `now` returned last."""
+        self.time = FrontierTime(clock, parts.now)
+        self.now = self.time.now
         self.asked = 0.0
         """When URIs were asked for last that were not there; a commit stores it, and it needs none."""
-        self.skew = 0.0
-        """How far the clock was set back, less how far it was set forward."""
-        self.horizon = parts.now
-        """The time from which on `now` looks whether the clock was set forward."""
-        self._steps = ClockSteps(clock)
         self.logged = parts.recorder is not None
         """Whether all changes go to a log first: `Changelog` commits them, and nothing else does."""
         self.on_look = _nothing
@@ -167,7 +159,7 @@ class Guard:
         """Count the calls that the kernel has answered: the time of the last one, and their operations."""
         if answered is not None:
             latest, operations = answered
-            self.latest = max(self.latest, latest)  # tables may have asked for the time in one of them
+            self.time.latest = max(self.time.latest, latest)  # tables may have asked for the time in one of them
             self.commits.changes += operations
 
     def of_calls(self, until: float, operations: int = 0) -> tuple[tuple[Any, ...], tuple[float, float, int, int]]:
@@ -176,8 +168,8 @@ class Guard:
         Clocks; the time from which on more has to be done, when a commit is due, and after how many operations and
         changed queues. `operations` were there that are not counted yet.
         """
-        commits = self.commits
-        clocks = self.read_clock, monotonic, self.skew, self.latest, self.horizon
+        commits, time = self.commits, self.time
+        clocks = time.read_clock, monotonic, time.skew, time.latest, time.horizon
         return clocks, (
             until,
             commits.next_tick,
@@ -233,29 +225,6 @@ class Guard:
             self.close(_BROKEN)
             raise FrontierClosed(self.closed)
         raise WrongThread
-
-    def now(self) -> float:
-        """Return the time in epoch seconds, which never goes backwards, and goes on as before if the clock is set.
-
-        Raises FrontierError for a clock that gives no such time.
-        """
-        now = self.read_clock() + self.skew
-        if not self.latest <= now <= self.horizon:
-            arguments.time_of_clock(now)
-            if step := self._steps.last():
-                self.skew -= step
-                now -= step
-                log.warning(
-                    "the system's clock was set %s by %.0f s: it counts from the next opening on",
-                    "forward" if step > 0 else "back",
-                    abs(step),
-                )
-            self.horizon = min(now + self._steps.look_every, LAST_TIME)
-        if now < self.latest:  # set back by a little, or too coarse: time continues from the last value
-            self.skew += self.latest - now
-            return self.latest
-        self.latest = now
-        return now
 
     def catch_up(self, now: float) -> None:
         """Prepare a lease: end expired leases, continue long commands, and return due URIs to their queues."""
@@ -421,7 +390,7 @@ class Guard:
         if not leased:
             self.settle()
             if wanted:
-                self.asked = self.latest
+                self.asked = self.time.latest
         if not self.commits.in_batch and self.commits.is_due_after_lease(
             leased, wanted, cut_short=self.kernel.turns.cut_short
         ):
@@ -474,7 +443,7 @@ class Guard:
     def _note_failure(self, error: BaseException) -> None:
         """Leave a note of the end of the run beside the frontier, where nothing of it is stored."""
         if not self.logged:
-            self.tables.runs.fail(error, self.latest, leased=self.tables.leases.given_out)
+            self.tables.runs.fail(error, self.time.latest, leased=self.tables.leases.given_out)
 
     def drop(self, error: BaseException) -> None:
         """Drop everything since the last commit and close, because an atomic batch has failed."""

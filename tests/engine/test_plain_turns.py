@@ -645,7 +645,7 @@ def test_time_goes_on_after_what_the_table_of_urls_was_told_in_a_call() -> None:
         assert (watched.answered, told) == (1, [START + 0.5])
         clock.set(START)
         frontier.finish(second, delay=1.0)
-        assert guard.latest >= told[-1]
+        assert guard.time.latest >= told[-1]
 
 
 # -- reading ahead
