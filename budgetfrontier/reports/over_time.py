@@ -402,7 +402,12 @@ def terms_of(view: View, now: float | None = None) -> Callable[[QueueRecord], fo
         delay, at_once = settings.min_delay, settings.per_queue_concurrency
         if settings.max_delay < delay:
             delay = settings.max_delay
-        delay = delay / at_once if at_once > 1 else forecasts.least_delay(queue, delay)
+        if at_once > 1:
+            delay /= at_once
+        elif (kept := forecasts.least_delay(queue, delay)) > delay:
+            seen = view.history(queue.id)
+            if seen is not None and seen.seconds is not None:
+                delay = forecasts.lasting_delay(kept, seen.seconds, settings)
         delay = max(delay, settings.min_interval if queue.interval is None else queue.interval)
         begins = max(queue.wake_time, rests_until, 0.0 if queue.queued else soonest)
         if settings.windows:

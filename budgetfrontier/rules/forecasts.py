@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor, sqrt
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,9 @@ from budgetfrontier.rules.attempts import ended_in_error
 from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.rates import Rate, Window, added, lasts
 from budgetfrontier.rules.wake_times import Waits
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import QueueSettings
 
 WINDOWS = "windows"
 """The bound of crawl windows, of which no forecast is made."""
@@ -30,6 +33,7 @@ CHANGED = 1.5
 ENOUGH = 20
 """The URIs that have to end in a stretch of time for its pace to be sure; then no longer one is looked at."""
 _CHANCE = 3.0  # standard deviations
+_SLOW = 10.0  # times as long as its host's mean is hardly any fetch by chance
 SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
 
@@ -145,6 +149,20 @@ def least_delay(queue: QueueRecord, configured: float) -> float:
     return max(configured, wake - since)
 
 
+def lasting_delay(kept: float, seconds: float, settings: QueueSettings) -> float:
+    """Return the least seconds between two leases of a queue in the mean, of which the last two were `kept` apart.
+
+    After a fetch that was slow by chance a queue rests longer, and its next ones take the mean of `seconds` again. The
+    part of `kept` that no fetch explains is a Crawl-delay.
+    """
+
+    def rest(fetch: float) -> float:
+        return min(max(settings.delay_factor * fetch, settings.min_delay), settings.max_delay)
+
+    slow = _SLOW * seconds
+    return kept - slow if kept > rest(slow) + settings.jitter + slow else min(kept, rest(seconds))
+
+
 class Holdings:
     """Adds up the holdings of queues that pass through. O(1) for each, and in memory."""
 
@@ -178,6 +196,8 @@ class Holdings:
         urls, (delay, reached, wait, quota_used, rests, due) = queue.queued + queue.future, terms
         if must_retire(queue, reached):
             return
+        if queue.max_completed:
+            urls = min(urls, queue.max_completed - queue.completed)
         if quota_used:
             self._over_quota += urls
             return

@@ -23,8 +23,10 @@ from budgetfrontier.storage.view import View
 _OF_BUDGETS = frozenset(("queue_total_budget", "retire_when", "balance_replenish_amount"))
 _OF_DELAYS = frozenset(
     (
+        "politeness.delay_factor",
         "politeness.min_delay",
         "politeness.max_delay",
+        "politeness.jitter",
         "politeness.min_interval",
         "politeness.per_queue_concurrency",
         "backoff.delay",

@@ -49,6 +49,13 @@ def fail(frontier: Frontier, lease: Lease) -> None:
     frontier.finish(lease, Outcome.RETRY if lease.queue == "down.test" else Outcome.SUCCESS, fetch_seconds=0.0)
 
 
+def slow_by_chance(frontier: Frontier, lease: Lease) -> None:
+    """Each tenth fetch of a queue is slow, so that the queue rests longer once."""
+    queue = frontier.queue(lease.queue)
+    assert queue is not None
+    frontier.finish(lease, fetch_seconds=6.0 if queue.charges % 10 == 5 else 0.1)
+
+
 def overload(frontier: Frontier, lease: Lease) -> None:
     """A small host answers every fifth attempt with 503; the other one is done with after a burst."""
     queue = frontier.queue(lease.queue)
@@ -67,6 +74,9 @@ CRAWLS = {
     ),
     "politeness with a Crawl-delay": Crawl(
         {"a.test": 100, "slow.test": 40}, polite(3), with_crawl_delay, 30, "politeness"
+    ),
+    "a fetch that was slow by chance": Crawl(
+        {"a.test": 300, "b.test": 5}, {"politeness": {"min_delay": 1}}, slow_by_chance, 170, "politeness"
     ),
     "the interval of the settings": Crawl(
         {"a.test": 40, "b.test": 5}, {"politeness": {"min_interval": 60, "min_delay": 0}}, succeed, 30, "politeness"

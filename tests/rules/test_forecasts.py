@@ -19,10 +19,13 @@ from budgetfrontier.rules.forecasts import (
     forecasts,
     full_now,
     is_of_rates,
+    lasting_delay,
     latest_of,
     least_delay,
 )
 from budgetfrontier.rules.rates import Rate, Window, window
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.sheets import effective
 from budgetfrontier.storage.series import SeriesRow
 
 
@@ -235,6 +238,23 @@ def test_the_rates_of_a_moment_say_nothing_of_hours() -> None:
 def test_the_delay_of_a_queue_is_that_of_its_last_lease(fields: dict[str, float], delay: float) -> None:
     one = QueueRecord("a", 1, **fields)  # type: ignore[arg-type]
     assert least_delay(one, 5.0) == delay
+
+
+@pytest.mark.parametrize(
+    ("kept", "seconds", "delay"),
+    [
+        (33.0, 0.8, 4.0),  # the last fetch was slow by chance
+        (3.5, 0.8, 3.5),
+        (3.5, 0.1, 3.0),
+        (36.0, 6.0, 30.0),  # a slow host
+        (8.0, 0.1, 7.0),  # a Crawl-delay
+        (45.0, 0.5, 40.0),
+        (44.0, 0.0, 44.0),
+    ],
+)
+def test_a_fetch_that_was_slow_by_chance_lengthens_no_further_delays(kept: float, seconds: float, delay: float) -> None:
+    """The shortest delay is 3 s, the longest 30 s, and five times as long as the fetch."""
+    assert lasting_delay(kept, seconds, effective(Settings(), []).base) == delay
 
 
 def paced(seconds: float, pace: float) -> tuple[float, Window]:
@@ -512,6 +532,11 @@ def test_a_queue_that_retires_in_its_turn_holds_nothing(fields: dict[str, int]) 
     """Its URIs are never leased, whatever its total budget."""
     found = held(*((queue("a", QueueState.READY, 50, budget, **fields), 10.0) for budget in (-1, 7)), wait=50.0)
     assert found == Held(0, 0, 0.0, "")
+
+
+def test_a_queue_holds_no_more_than_may_be_completed_before_it_retires() -> None:
+    held_up = held((queue("a", QueueState.READY, 50, -1, max_completed=12, completed=2), 10.0))
+    assert (held_up.unlimited, held_up.tail) == (10, 90.0)
 
 
 def test_the_last_uri_of_a_queue_comes_after_its_wait_and_a_delay_for_each_further_one() -> None:
