@@ -23,14 +23,10 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import adjustment_outcomes
 from budgetfrontier.reports.scope_check import preview_in_scope
 from budgetfrontier.rules.crawl_states import end_sentence
-from budgetfrontier.rules.undoing import ADJUSTING, command_of
+from budgetfrontier.rules.undoing import ADJUSTING, ON_CRAWL, ON_QUEUES, command_of
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage.view import View
 
-OF_ADJUSTMENTS: Final = ("adjust", "withdraw")
-"""The commands that change adjustments: the queues that they match are found before they are given."""
-_OF_QUEUE: Final = ("retire", "unretire", "snooze", "wake", "set_queue")
-_OF_CRAWL: Final = ("pause", "resume", "terminate")
 _OF_LETTERS: Final = {"replay": "replayed", "drop": "dropped"}
 """The commands on dead letters, each with the name of their number in its effect."""
 
@@ -41,7 +37,7 @@ def dry_run(view: View, op: str, args: dict[str, Any], *, now: float | None = No
     `now` is the time of the frontier's clock, if that is not the view's.
     """
     now = view.now() if now is None else now
-    if op in OF_ADJUSTMENTS:
+    if op in ADJUSTING:
         return preview_in_scope(view, change_of(view, op, args))
     if op == "undo":
         return undo_checks.preview(view, args, now, preview_in_scope)
@@ -56,12 +52,12 @@ def dry_run(view: View, op: str, args: dict[str, Any], *, now: float | None = No
         return scheduling.preview(view, args)
     if op in _OF_LETTERS:
         return dead_letters.preview(view, args, _OF_LETTERS[op])
-    if op in _OF_QUEUE:
+    if op in ON_QUEUES:
         queue_commands.check(op, args)
         if args.get("queue") is None:
             return state_preview.of_queues(view, op, args, now)
         return state_preview.of_queue(view, op, args, now)
-    if op in _OF_CRAWL:
+    if op in ON_CRAWL:
         return state_preview.of_crawl(view, op, args)
     raise FrontierError(f"{op} has no dry run")
 

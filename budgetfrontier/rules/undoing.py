@@ -13,7 +13,11 @@ RETIRING = frozenset(("retire", "unretire"))
 WAITING = frozenset(("snooze", "wake"))
 PACING = frozenset(("set_queue",))
 """The commands that give a queue an interval and a limit of its own."""
+ON_QUEUES = RETIRING | WAITING | PACING
+"""The commands on a queue, or on those that they select."""
 PAUSING = frozenset(("pause", "resume"))
+ON_CRAWL = PAUSING | {"terminate"}
+"""The commands on the state of the crawl."""
 DELETING = frozenset(("delete", "drop", "forget"))
 """The commands that keep the records that they delete."""
 BURYING = frozenset(("bury",))
@@ -60,7 +64,7 @@ def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> boo
     before, after = effect.get("before"), effect.get("after")
     if about in PAUSING:
         return bool(before != after)
-    return before is not None and about in RETIRING | WAITING | PACING and has_changed(before, after, about)
+    return before is not None and about in ON_QUEUES and has_changed(before, after, about)
 
 
 def has_changed(before: dict[str, Any], after: dict[str, Any] | None, command: str) -> bool:

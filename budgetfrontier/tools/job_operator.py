@@ -23,6 +23,7 @@ from budgetfrontier.reports.operators import (
     Where,
     matches_nothing,
 )
+from budgetfrontier.rules.undoing import ADJUSTING
 from budgetfrontier.rules.verdict import are_leases_held
 from budgetfrontier.storage import group_listing
 from budgetfrontier.storage.process import process
@@ -288,7 +289,7 @@ class JobOperator(FrontierReads):
         found: list[Command] = []
         for command in commands:
             args = command.args
-            if command.op in (*dry_runs.OF_ADJUSTMENTS, "undo"):
+            if command.op in (*ADJUSTING, "undo"):
                 with self._counted() as view:
                     args = args | dry_runs.figures(view, command.op, args, preceding=len(found))
             found.append(Command(command.op, args, command.who, command.reason, command.line))

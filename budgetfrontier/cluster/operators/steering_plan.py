@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from budgetfrontier.cluster.operators import merging
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.operators.entry_names import read_name
 from budgetfrontier.cluster.operators.inspection import ChangeFigures, Undoing
-from budgetfrontier.cluster.partitions.operator_commands import OF_QUEUES, refusal
+from budgetfrontier.cluster.partitions.operator_commands import refusal
 from budgetfrontier.cluster.partitions.partition_progress import crawl_state, limit_reached
 from budgetfrontier.core.model import CrawlState
 from budgetfrontier.engine.commands.adjustment import is_foreseen, promise
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
-from budgetfrontier.reports import dry_runs
 from budgetfrontier.reports.operators import AdjustmentRow
-from budgetfrontier.rules.undoing import ENDING, says_nothing, telling
+from budgetfrontier.rules.undoing import ADJUSTING, ENDING, ON_CRAWL, ON_QUEUES, says_nothing, telling
 from budgetfrontier.settings.matching import may_select_several
-
-_OF_CRAWL: Final = ("pause", "resume", "terminate")
 
 
 class SteeringPlan(NamedTuple):
@@ -38,7 +35,7 @@ def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any
             owners, op, read_name(str(args["id"])), force=bool(args.get("force")), whole=bool(args.get("list"))
         )
         return _on_crawl(owners, states)[0]
-    if op not in ("schedule", "delete", "forget", "replay", "drop", *dry_runs.OF_ADJUSTMENTS, *OF_QUEUES, *_OF_CRAWL):
+    if op not in ("schedule", "delete", "forget", "replay", "drop", *ADJUSTING, *ON_QUEUES, *ON_CRAWL):
         raise FrontierError(f"{op} has no dry run on a crawl in partitions")
     args = _as_asked(owners, op, args)
     if (error := refusal(op, args)) is not None:
@@ -98,12 +95,12 @@ def _by_partition(ids: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
 
 def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
     """Return the plan of a command. Raises FrontierError if it would be refused by all partitions."""
-    if op in dry_runs.OF_ADJUSTMENTS:
+    if op in ADJUSTING:
         [found] = of_changes(owners, op, [_as_asked(owners, op, args)])
         if isinstance(found, FrontierError):
             raise found
         return found
-    if op in _OF_CRAWL:
+    if op in ON_CRAWL:
         limited = _limited(owners)
         return SteeringPlan(args if limited is None else args | {"limited": limited})
     if op in ENDING:
@@ -187,6 +184,6 @@ def undoable(
 def _concerned(owners: CrawlOwners, op: str, args: dict[str, Any]) -> list[int] | None:
     """Return the partition of the queue that a command names in full; None: all."""
     key = args.get("queue")
-    if key is None or (op not in OF_QUEUES and may_select_several(key)):
+    if key is None or (op not in ON_QUEUES and may_select_several(key)):
         return None
     return [owners.partition_of_queue(key)]

@@ -20,6 +20,7 @@ from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.runner import OVERTAKING
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules.undoing import ON_QUEUES
 from budgetfrontier.settings.combinations import LABELS_IN_PARTITIONS
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.storage import meta
@@ -27,8 +28,6 @@ from budgetfrontier.storage import meta
 MOST_WAITING: Final = 1000
 MOST_BYTES_WAITING: Final = 4 << 20
 """Of the commands that wait for a long one: they are one row of the partition's tables. More are refused."""
-OF_QUEUES: Final = frozenset(("retire", "unretire", "snooze", "wake", "set_queue"))
-"""Commands to a queue, or to those that they select."""
 OF_ENTRIES: Final = frozenset(("withdraw", "undo", "discard"))
 """Commands about an entry of the audit, which has another id in each partition: they name its command instead."""
 
@@ -80,7 +79,7 @@ class Commands:
 
     def _note(self, steered: Steered, entry: int | None) -> None:
         op, args = steered.order.op, steered.order.args
-        of_queue = op in OF_QUEUES and args.get("queue") is not None
+        of_queue = op in ON_QUEUES and args.get("queue") is not None
         self.known.remember(steered.command, entry, of_queue=of_queue, is_adjustment=op == "adjust")
         self._has_changed = True
 

@@ -17,7 +17,7 @@ from budgetfrontier.cluster.directory.summaries import PartitionSummary
 from budgetfrontier.cluster.log.entries import Given
 from budgetfrontier.cluster.operators.inspector import Inspector
 from budgetfrontier.cluster.partitions import summed_totals
-from budgetfrontier.cluster.partitions.operator_commands import OF_QUEUES, refusal
+from budgetfrontier.cluster.partitions.operator_commands import refusal
 from budgetfrontier.cluster.partitions.partition import Partition
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, standing_of
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
@@ -27,6 +27,7 @@ from budgetfrontier.core import protocol
 from budgetfrontier.core.model import CrawlUri, RunEnd, Tally
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.errors import FrontierError, NotOwner
+from budgetfrontier.rules.undoing import ADJUSTING, DELETING, ENDING, ON_CRAWL, ON_QUEUES
 from budgetfrontier.server import frontier_calls, tasks
 from budgetfrontier.server.frontier_calls import DecodedCall
 from budgetfrontier.server.tasks import CallbackStep, Done, together
@@ -336,9 +337,6 @@ _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "state": summed_totals.merged_state,
     "dead_letters": lambda found: [letter for letters in found for letter in letters],
 }
-_COMMANDS: Final = {
-    "adjust", "withdraw", "pause", "resume", "terminate", "undo", "discard", "delete", "forget", "replay", "drop",
-    *OF_QUEUES,
-}  # fmt: skip
+_COMMANDS: Final = {*ADJUSTING, *ENDING, *ON_CRAWL, *ON_QUEUES, *DELETING, "replay"}
 """The commands of operators that are written to logs."""
 _OF_ONE_QUEUE: Final = {"queue", "queue_key", "rest"}

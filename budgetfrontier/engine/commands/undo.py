@@ -36,7 +36,7 @@ from budgetfrontier.engine.commands.undo_checks import (
 )
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.rules import crawl_states
-from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING
+from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, ON_QUEUES, PAUSING
 from budgetfrontier.storage.records import AuditEntry, Progress
 
 
@@ -105,7 +105,7 @@ def _at_once(kernel: Kernel, entry: AuditEntry, command: str, args: dict[str, An
     if command in ADJUSTING:
         kept = kept_figures(kernel, standing_of(kernel, entry, args.get("then")), args)
         return _undo_adjusting(kernel, entry, force, now) | kept
-    if command in RETIRING | WAITING | PACING:
+    if command in ON_QUEUES:
         return _undo_queue(kernel, entry, command, force, now)
     if command in PAUSING:
         return _undo_crawl(kernel, entry, force)

@@ -35,10 +35,10 @@ from budgetfrontier.rules.undoing import (
     ENDING,
     NOTHING,
     NOTHING_KEPT,
+    ON_QUEUES,
     PACING,
     PAUSING,
     RETIRING,
-    WAITING,
     command_of,
     has_changed,
     is_as_left,
@@ -190,7 +190,7 @@ def _contend(one: Override, other: Override) -> bool:
 
 def is_of_many(entry: AuditEntry, command: str) -> bool:
     """Return whether an entry is about queues that a command has selected, or the undo of that."""
-    return command in RETIRING | WAITING | PACING and "before" not in entry.effect
+    return command in ON_QUEUES and "before" not in entry.effect
 
 
 def key_of(entry: AuditEntry) -> str:
@@ -256,7 +256,7 @@ def refusal(view: View, entry: AuditEntry, in_force: Sequence[Override]) -> str:
             check_adjusting(entry, in_force, force=False)
         elif is_of_many(entry, command):
             undo_queues.kept_by(entry, command)
-        elif command in RETIRING | WAITING | PACING:
+        elif command in ON_QUEUES:
             check_queue(entry, command, view.find_queue(key_of(entry)), force=False)
         elif command in PAUSING:
             check_crawl(entry, look_at_crawl(view.summary()), force=False)
@@ -301,7 +301,7 @@ def preview(
         return effect | _adjusted(view, command, check_adjusting(entry, in_force, force=force), look)
     if is_of_many(entry, command):
         return effect | undo_queues.preview(view, entry, command, force=force)
-    if command in RETIRING | WAITING | PACING:
+    if command in ON_QUEUES:
         queue = check_queue(entry, command, view.find_queue(key_of(entry)), force=force)
         return effect | {"queue": queue.queue} | _restored(view, queue, entry, command, now)
     if command in PAUSING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from secrets import token_hex
@@ -20,22 +20,20 @@ from budgetfrontier.settings.matching import Match, disjoint, parse_match
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.tools.cli import adjustments, common, output
 from budgetfrontier.tools.cli.exits import ERROR, OK
-from budgetfrontier.tools.cli.on_crawl import command_of, noting_continued
+from budgetfrontier.tools.cli.on_crawl import command_of, give, noting_continued
 from budgetfrontier.tools.cli.sentences import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import Applied, CrawlOperator, OperatorCommand
 
-    Give = Callable[..., tuple[Applied, int]]
-
 TOGETHER = 25
 """The most adjustments that a crawl applies in one commit: some tens of milliseconds, in which it does nothing else."""
 
 
-def apply(args: argparse.Namespace, operator: CrawlOperator, give: Give) -> int:
+def apply(args: argparse.Namespace, operator: CrawlOperator) -> int:
     """Apply the adjustments of a file in order; with --dry-run, print the effect that each would have by itself.
 
-    `give` gives a command to a crawl. Raises SettingsError, before any is applied, with every problem and its place.
+    Raises SettingsError, before any is applied, with every problem and its place.
     """
     if args.format == "csv":
         args.usage("csv is for --list")

@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
     },
     "change": {
         "adjust": CliCommand(
-            "steer",
+            "adjust",
             (
                 "news --match domain:example.org --total-budget 5000 --dry-run",
                 "news --set politeness.min_delay=10s --reason 'asked to slow down'",

@@ -290,15 +290,22 @@ def most(text: str) -> int | None:
     return count(text) or None
 
 
+def entry_id(text: str) -> int | str:
+    """Parse the id of an entry of the audit: a number, or as `entry_names` has them in a crawl in partitions."""
+    try:
+        return text if "/" in text or len(text) == 2 * 8 else int(text)
+    except ValueError:
+        raise wrong("the id of an entry, as `audit` lists it", text) from None
+
+
 def duration(text: str) -> float:
     """Parse an argument that is a duration, such as 10m, to seconds."""
-    from budgetfrontier.core.units import parse_duration
-    from budgetfrontier.settings.values import DURATION
+    from budgetfrontier.settings.values import DURATION, read_duration
 
     try:
-        return parse_duration(text)
-    except ValueError:
-        raise wrong(DURATION.text, text) from None
+        return read_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {error}") from None
 
 
 def address(text: str, *, any_port: bool = True) -> str:

@@ -13,9 +13,8 @@ from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.tools.cli import for_good
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import OK
-from budgetfrontier.tools.cli.on_crawl import on_crawl
+from budgetfrontier.tools.cli.on_crawl import give, on_crawl
 from budgetfrontier.tools.cli.sentences import note, say
-from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import CrawlOperator

@@ -9,11 +9,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.tools.cli.common import ClusterUrl, Command, job_operator
+from budgetfrontier.tools.cli.common import ClusterUrl, Command, job_operator, noting_interruption
+from budgetfrontier.tools.cli.exits import ERROR, OK
 from budgetfrontier.tools.cli.sentences import note, note_dry_run
 
 if TYPE_CHECKING:
-    from budgetfrontier.reports.operators import AuditRow, CrawlOperator, OperatorCommand
+    from budgetfrontier.reports.operators import Applied, AuditRow, CrawlOperator, OperatorCommand
 
 
 def command_of(args: argparse.Namespace, op: str, details: dict[str, Any], reason: str = "") -> OperatorCommand:
@@ -22,6 +23,24 @@ def command_of(args: argparse.Namespace, op: str, details: dict[str, Any], reaso
     from budgetfrontier.reports.operators import OperatorCommand
 
     return OperatorCommand(op, details, args.who or whoami(), reason or args.reason, getattr(args, "line", ""))
+
+
+def give(
+    args: argparse.Namespace, operator: CrawlOperator, op: str, details: dict[str, Any], *, reason: str = ""
+) -> tuple[Applied, int]:
+    """Give a command to a crawl; return the result, and the exit code: ERROR unless it is done everywhere.
+
+    Without a `reason`, it is given for that in `args`.
+    """
+    from budgetfrontier.rules.undoing import ON_CRAWL
+
+    args.steered = op not in ON_CRAWL  # `_steer_crawl` tells what they do in a crawl that was terminated
+    with noting_continued(operator) as own, noting_interruption(args):
+        applied = operator.apply(command_of(args, op, details, reason))
+        own += [] if applied.entry is None else [applied.entry.id]
+    for sentence in filter(None, (applied.left, applied.refused)):
+        note(sentence)
+    return applied, ERROR if applied.left or applied.refused else OK
 
 
 @contextmanager

@@ -11,9 +11,8 @@ from budgetfrontier.core.effect_words import command_in_words
 from budgetfrontier.core.units import format_time
 from budgetfrontier.tools.cli import common, exits
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
-from budgetfrontier.tools.cli.on_crawl import on_crawl
+from budgetfrontier.tools.cli.on_crawl import give, on_crawl
 from budgetfrontier.tools.cli.sentences import note, say
-from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.audit_inverses import KeptRow

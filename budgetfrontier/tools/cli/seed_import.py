@@ -17,8 +17,8 @@ from budgetfrontier.settings.overrides import Override
 from budgetfrontier.settings.schema import Seed
 from budgetfrontier.settings.seed_settings import BUDGET, PARALLEL, contradiction, queue_key, queue_matches
 from budgetfrontier.tools.cli import common, exits
+from budgetfrontier.tools.cli.on_crawl import give
 from budgetfrontier.tools.cli.sentences import note
-from budgetfrontier.tools.cli.steer import give
 from budgetfrontier.tools.importers.import_items import Record
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.tools.cli import adjustments, common, output
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.adjust import assignment, change, given_settings
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.on_crawl import on_crawl
-from budgetfrontier.tools.cli.steer import assignment, give, given_settings
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import CrawlOperator
@@ -56,19 +56,7 @@ def sheet(args: argparse.Namespace, operator: CrawlOperator) -> int:
         common.write_rows(args, _rows(operator), COLUMNS, drop=("order",))
         return OK
     override = _read(args)
-    details = {"match": override.match, "set": override.set}
-    adjustments.announce(operator, override.match)
-    if args.dry_run:
-        effect = operator.dry_run("adjust", details)
-        adjustments.print_effect(args, override.match, details, effect | output.missing_partitions(operator))
-        return OK
-    applied, code = give(args, operator, "adjust", details)
-    if applied.entry is not None:
-        effect = {"id": applied.entry.id} | applied.entry.effect | output.missing_partitions(operator)
-        adjustments.print_effect(args, override.match, details, effect)
-    elif args.format == common.JSON:
-        adjustments.print_json(args, details, output.missing_partitions(operator))
-    return code
+    return change(args, operator, "adjust", override.match, {"match": override.match, "set": override.set})
 
 
 def _read(args: argparse.Namespace) -> Override:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.adjust import assignment, given_settings
 from budgetfrontier.tools.cli.common import ClusterUrl, Commands, add_command, add_job
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.maintain import size
 from budgetfrontier.tools.cli.sentences import note, say
 from budgetfrontier.tools.cli.signals import stopped_by_signals
-from budgetfrontier.tools.cli.steer import assignment, given_settings
 
 if TYPE_CHECKING:
     from budgetfrontier.rules.simulation import Simulated, SimulationRequest, Step

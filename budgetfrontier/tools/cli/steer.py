@@ -7,22 +7,20 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.core.effect_words import entry_in_words
 from budgetfrontier.core.vocabulary import CrawlState
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.tools.cli import adjustments, common, effects, for_good, name_arguments, output
+from budgetfrontier.tools.cli import adjustments, common, effects, for_good, name_arguments
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import ERROR, OK
-from budgetfrontier.tools.cli.on_crawl import command_of, noting_continued, on_crawl
+from budgetfrontier.tools.cli.on_crawl import give, on_crawl
 from budgetfrontier.tools.cli.parser import Parser
 from budgetfrontier.tools.cli.sentences import asks, note, say, tell_end
 
 if TYPE_CHECKING:
-    from budgetfrontier.reports.operators import Applied, CrawlOperator
-    from budgetfrontier.settings.overrides import Override
+    from budgetfrontier.reports.operators import CrawlOperator
 
 QUEUE_COMMANDS = {
     "retire": (
@@ -57,7 +55,6 @@ CRAWL_COMMANDS = {
 
 def register(commands: Commands) -> None:
     """Add the commands of this group."""
-    _register_adjust(commands)
     for name, (summary, more) in QUEUE_COMMANDS.items():
         parser = add_command(commands, name, on_crawl(partial(_steer_queue, name)), summary, more=more)
         add_job(parser, cluster=True)
@@ -86,7 +83,7 @@ def register(commands: Commands) -> None:
         "refused if something has changed since, unless with --force.",
     )
     add_job(parser, cluster=True)
-    parser.add_argument("entry", metavar="AUDIT_ID", type=_audit_id, help="the id that `audit JOB` shows")
+    parser.add_argument("entry", metavar="AUDIT_ID", type=common.entry_id, help="the id that `audit JOB` shows")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
     how.add_argument(
@@ -141,50 +138,6 @@ def _register_set_queue(commands: Commands) -> None:
     add_who(parser)
 
 
-def _register_adjust(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "adjust",
-        on_crawl(adjust),
-        "change budgets and other settings, for all queues or for those that match",
-        more="The change is appended to the overrides. Every retired queue is reconsidered, except those retired by "
-        "name. Each adjustment has an id, that of its audit entry.",
-    )
-    add_job(parser, cluster=True)
-    chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument(
-        "--match", default="*", metavar="PATTERN",
-        help="domain:, host:, queue:, queues:, label:, surt:, regex: or group:, as in overrides (default: *, all)",
-    )  # fmt: skip
-    chosen.add_argument(
-        "--queues",
-        metavar="KEY,KEY...",
-        help="short for --match queues:KEY,KEY...: these queues; keys with a comma as a JSON list",
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
-        help="any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
-    )  # fmt: skip
-    parser.add_argument("--total-budget", type=common.whole, metavar="N", help="short for --set queue_total_budget=N")
-    parser.add_argument(
-        "--replenish", type=common.whole, metavar="N", help="short for --set balance_replenish_amount=N"
-    )
-    other = parser.add_mutually_exclusive_group()
-    other.add_argument(
-        "--file", dest="adjustment_file", type=Path, metavar="FILE",
-        help="apply a YAML list of {match, set, reason}, perhaps a gzip: all of them, or none if one is wrong",
-    )  # fmt: skip
-    other.add_argument("--list", action="store_true", help="list the adjustments in force, the first to apply first")
-    other.add_argument(
-        "--remove", type=_adjustment, metavar="ID",
-        help="withdraw this adjustment; what it had replaced does not come back",
-    )  # fmt: skip
-    parser.add_argument("--dry-run", action="store_true", help="only print what would change, for which queues")
-    common.add_format(parser)
-    add_who(parser)
-    parser.set_defaults(usage=parser.error)
-
-
 def _register_delete(commands: Commands) -> None:
     parser = add_command(
         commands,
@@ -204,22 +157,6 @@ def _register_delete(commands: Commands) -> None:
     for_good.add_for_good(parser)
     add_who(parser)
     parser.set_defaults(usage=parser.error)
-
-
-def give(
-    args: argparse.Namespace, operator: CrawlOperator, op: str, details: dict[str, Any], *, reason: str = ""
-) -> tuple[Applied, int]:
-    """Give a command to a crawl; return the result, and the exit code: ERROR unless it is done everywhere.
-
-    Without a `reason`, it is given for that in `args`.
-    """
-    args.steered = op not in CRAWL_COMMANDS  # `_steer_crawl` tells what they do in a crawl that was terminated
-    with noting_continued(operator) as own, common.noting_interruption(args):
-        applied = operator.apply(command_of(args, op, details, reason))
-        own += [] if applied.entry is None else [applied.entry.id]
-    for sentence in filter(None, (applied.left, applied.refused)):
-        note(sentence)
-    return applied, ERROR if applied.left or applied.refused else OK
 
 
 def delete(args: argparse.Namespace, operator: CrawlOperator) -> int:
@@ -264,56 +201,6 @@ def _note_no_queue(args: argparse.Namespace, operator: CrawlOperator, effect: di
             found = any(selects(args.queue, queue.queue) for queue in queues)
         if not found and not operator.missing:
             note(f"no queue matches {clean(args.queue)}")
-
-
-def adjust(args: argparse.Namespace, operator: CrawlOperator) -> int:
-    """Apply an adjustment, or withdraw one; with --dry-run, print the effect that this would have."""
-    override = _read_adjustment(args)
-    if args.adjustment_file is not None:
-        from budgetfrontier.tools.cli import adjustment_list
-
-        return adjustment_list.apply(args, operator, give)
-    if args.list:
-        adjustments.write_list(args, operator.adjustments())
-        return OK
-    op = "withdraw" if override is None else "adjust"
-    details = {"id": args.remove} if override is None else {"match": override.match, "set": override.set}
-    match = override.match if override is not None else adjustments.match_of(operator, args.remove)
-    adjustments.announce(operator, match)
-    if args.dry_run:
-        effect = operator.dry_run(op, details)
-        adjustments.print_effect(args, match, details, effect | output.missing_partitions(operator))
-        return OK
-    applied, code = give(args, operator, op, details)
-    if applied.entry is not None:
-        effect = applied.entry.effect
-        if op == "adjust" and effect["matched"] == 0 and code == OK:
-            adjustments.note_no_match(match)
-        named = {"id": applied.entry.id} if op == "adjust" else {}
-        adjustments.print_effect(args, match, details, named | effect | output.missing_partitions(operator))
-    elif args.format == common.JSON:
-        adjustments.print_json(args, details, output.missing_partitions(operator))
-    return code
-
-
-def _read_adjustment(args: argparse.Namespace) -> Override | None:
-    """Return the override that the arguments of `adjust` ask for; None with --file, --list and --remove."""
-    from budgetfrontier.settings.overrides import validate_override
-
-    settings = given_settings(args, queue_total_budget=args.total_budget, balance_replenish_amount=args.replenish)
-    if args.list or args.remove is not None or args.adjustment_file is not None:
-        if settings or args.match != "*" or args.queues is not None:
-            args.usage("--file, --list and --remove are given without a pattern and settings")
-        return None
-    if not settings:
-        args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
-    if args.format == "csv":
-        args.usage("csv is for --list")
-    match = args.match if args.queues is None else f"queues:{args.queues}"
-    warnings: list[str] = []  # validate here, so that errors do not have to come back from a running engine
-    override = validate_override(match, settings, folder=Path(), warnings=warnings)
-    common.warn(warnings)
-    return override
 
 
 def undo(args: argparse.Namespace, operator: CrawlOperator) -> int:
@@ -452,59 +339,8 @@ def _steer_crawl(op: str, args: argparse.Namespace, operator: CrawlOperator) -> 
     return code
 
 
-def _audit_id(text: str) -> int | str:
-    """Parse the id of an audit entry: a number, or as `entry_names` has them in a crawl in partitions."""
-    try:
-        return text if "/" in text or len(text) == 2 * 8 else int(text)
-    except ValueError:
-        raise common.wrong("the id of an entry, as `audit` lists it", text) from None
-
-
-def _adjustment(text: str) -> int | str:
-    """Parse the id of an adjustment: a number, or 16 hexadecimal digits of a crawl in partitions."""
-    try:
-        return text if len(text) == 2 * 8 else int(text)
-    except ValueError:
-        raise common.wrong("the id of an adjustment, which is that of its entry in `audit`", text) from None
-
-
-def given_settings(args: argparse.Namespace, **short: Any) -> dict[str, Any]:
-    """Return the settings of --set, and those of the options that are `short` for one; each is given once."""
-    from budgetfrontier.settings.names import field_name, per_uri
-
-    settings: dict[str, Any] = {}
-    for name, value in [*args.settings, *((name, value) for name, value in short.items() if value is not None)]:
-        if (name := field_name(name, per_uri())) in settings:
-            args.usage(f"{name} is set twice: give each setting once")
-        settings[name] = value
-    return settings
-
-
-def assignment(text: str) -> tuple[str, Any]:
-    """Parse NAME=VALUE, a setting and its YAML value."""
-    from budgetfrontier.settings.values import plain
-
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    if value and value.isascii() and value.replace("-", "").replace(".", "").isalnum() and value[0] not in "-.":
-        return name.strip(), plain(value)  # most values; avoids importing YAML
-    from budgetfrontier.errors import SettingsError
-    from budgetfrontier.settings.loader import parse_value
-
-    try:
-        return name.strip(), parse_value(value)
-    except SettingsError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _from_now(text: str) -> float:
-    from budgetfrontier.settings.values import DURATION, read_duration
-
-    try:
-        return time.time() + read_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {error}") from None
+    return time.time() + common.duration(text)
 
 
 def _moment(text: str) -> float:

@@ -20,9 +20,8 @@ from budgetfrontier.core.vocabulary import SOURCE_KINDS
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.tools.cli import common, exits, for_good, name_arguments
 from budgetfrontier.tools.cli.common import ClusterUrl, Commands, add_command, add_job, add_who
-from budgetfrontier.tools.cli.on_crawl import on_crawl
+from budgetfrontier.tools.cli.on_crawl import give, on_crawl
 from budgetfrontier.tools.cli.sentences import note, say
-from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
     from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.tools.cli import adjustments, common, output
+from budgetfrontier.tools.cli import common
+from budgetfrontier.tools.cli.adjust import change
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.name_arguments import noting_none
 from budgetfrontier.tools.cli.on_crawl import on_crawl
 from budgetfrontier.tools.cli.sentences import say
-from budgetfrontier.tools.cli.steer import give
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.operators import CrawlOperator
@@ -78,15 +78,7 @@ def _hold(args: argparse.Namespace, operator: CrawlOperator) -> int:
     suspect = _suspect(args, operator)
     details = holding(suspect)
     args.reason = args.reason or f"trap: {suspect.evidence[0].text}"
-    if args.dry_run:
-        effect = operator.dry_run("adjust", details)
-        adjustments.print_effect(args, details["match"], details, effect | output.missing_partitions(operator))
-        return OK
-    applied, code = give(args, operator, "adjust", details)
-    if applied.entry is not None:
-        effect = {"id": applied.entry.id} | applied.entry.effect | output.missing_partitions(operator)
-        adjustments.print_effect(args, details["match"], details, effect)
-    return code
+    return change(args, operator, "adjust", details["match"], details)
 
 
 def _suspect(args: argparse.Namespace, operator: CrawlOperator) -> Suspect:

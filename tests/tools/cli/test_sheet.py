@@ -55,6 +55,22 @@ def test_an_association_is_added_removed_and_undone(job: Path, cli: Cli) -> None
     assert budget(job, "a.test") == (100, 3)
 
 
+@pytest.mark.parametrize("command", [("sheet", "add", "smallBudget"), ("adjust", "--total-budget", "5")])
+def test_a_pattern_that_matches_nothing_is_told(job: Path, cli: Cli, command: tuple[str, ...]) -> None:
+    name, *rest = command
+    told = cli(name, job, *rest, "--match", "regex:p3$")
+    assert told.code == 0 and "regex:p3$ matches the next URI of no queue" in told.err and "spelling" in told.err
+
+
+@pytest.mark.parametrize("command", [("sheet", "set", "new"), ("adjust", "--match", "sheet:smallBudget")])
+def test_a_sheet_that_concerns_no_queue_is_told_once(tmp_path: Path, cli: Cli, command: tuple[str, ...]) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"profile": "sheets"})) as frontier:
+        frontier.schedule("http://a.test/")
+    name, *rest = command
+    told = cli(name, tmp_path, *rest, "--set", "queue_total_budget=5")
+    assert told.code == 0 and (told.out + told.err).count("concerns the next URI of no queue") == 1
+
+
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_the_values_of_a_sheet_are_known_without_a_queue(job: Path, cli: Cli, dry_run: bool) -> None:
     options = ("--dry-run",) if dry_run else ()

@@ -384,7 +384,7 @@ def test_adjust_refuses(job: Path, cli: Cli, options: list[str], code: int, mess
     ("command", "message"),
     [
         (["undo", "x"], "the id of an entry, as `audit` lists it"),
-        (["adjust", "--remove", "x"], "the id of an adjustment, which is that of its entry in `audit`"),
+        (["adjust", "--remove", "x"], "the id of an entry, as `audit` lists it"),
         (["snooze", "a.test", "--until", "x"], "a time in ISO 8601, such as 2026-07-01T12:00Z, or epoch seconds"),
         (["queues", "--limit", "x"], "a whole number"),
         (["set-queue", "a.test", "--limit", "x"], "a whole number"),
