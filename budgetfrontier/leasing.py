@@ -329,7 +329,7 @@ class LeaseQueue:
         total = self.frontier.summary()
         return State(
             dir=self._dir,
-            queued=max(total.queued - total.in_process, 0),
+            queued=self.frontier.waiting(),
             delayed=total.future,
             leased=total.in_process,
             dead_letters=total.dead,

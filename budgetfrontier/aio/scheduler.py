@@ -365,10 +365,10 @@ class Scheduler:
 
     async def stats(self) -> dict[str, int]:
         """Return counters: queued, pending (handed out), future, dead, seen, waiting_consumers, closed (0 or 1)."""
-        total = await self._totals()
+        total, waiting = await self._totals()
         pending = max(total.in_process - len(self._ahead), 0)
         return {
-            "queued": max(total.queued - pending, 0),
+            "queued": waiting + total.in_process - pending,
             "pending": pending,
             "future": total.future,
             "dead": total.dead,
@@ -487,11 +487,14 @@ class Scheduler:
         self._outbox.call(function, argument, future)
         return future
 
-    async def _totals(self) -> Summary:
-        if self._ended and self._worker.totals:
-            return self._worker.totals
-        total: Summary = await self._request(self._worker.call, lambda frontier: frontier.summary())
-        return total
+    async def _totals(self) -> tuple[Summary, int]:
+        """Return the counters, and how many URIs are queued and not leased."""
+        if self._ended and (last := self._worker.totals):
+            return last, max(last.queued - last.in_process, 0)
+        found: tuple[Summary, int] = await self._request(
+            self._worker.call, lambda frontier: (frontier.summary(), frontier.waiting())
+        )
+        return found
 
     def _deliver(self, replies: list[Reply], leases: list[Lease]) -> None:
         """Resolve futures with their replies, and those of the longest waiting `get` calls with leases.

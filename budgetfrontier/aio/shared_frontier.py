@@ -112,6 +112,8 @@ class SharedFrontier:
     def hurry(self) -> None:
         """Wait for a server that does not answer no longer than LEAVING from now on."""
         self.frontier.retry_for = min(self.frontier.retry_for, LEAVING)
+        if hasattr(self.frontier, "timeout"):  # in partitions, a worker that hangs is given up sooner
+            self.frontier.timeout = LEAVING
 
     def close(self, end: RunEnd, reason: str) -> Summary:
         """Give back the leases of this process, and disconnect; return the totals without it."""

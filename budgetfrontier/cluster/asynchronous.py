@@ -211,6 +211,13 @@ class AsyncClusterFrontier:
         """Return the counters of all partitions. Raises ConnectionLost if one is without an owner for long."""
         return crawl_summary(await self.transport.run(self._calls.standings()))
 
+    async def waiting(self) -> int:
+        """Return how many URIs are queued and not leased by any client.
+
+        Raises ConnectionLost if a partition is without an owner for long.
+        """
+        return await self.transport.run(self._calls.waiting())
+
     async def state(self) -> CrawlState:
         """Return the state of the crawl: FINISHED once all partitions are, and nothing is under way between them.
 

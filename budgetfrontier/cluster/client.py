@@ -207,6 +207,13 @@ class ClusterFrontier:
         """Return the counters of all partitions. Raises ConnectionLost if one is without an owner for long."""
         return crawl_summary(self.transport.run(self._calls.standings()))
 
+    def waiting(self) -> int:
+        """Return how many URIs are queued and not leased by any client.
+
+        Raises ConnectionLost if a partition is without an owner for long.
+        """
+        return self.transport.run(self._calls.waiting())
+
     @property
     def state(self) -> CrawlState:
         """The state of the crawl: FINISHED once all partitions are, and nothing is under way between them.

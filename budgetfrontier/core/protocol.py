@@ -235,6 +235,7 @@ class Plain(NamedTuple):
 PLAIN: Final[dict[str, Plain]] = {
     "summary": Plain(Summary, LOOK),
     "state": Plain(CrawlState, LOOK, is_property=True),
+    "waiting": Plain(int, LOOK),
     "queue": Plain(QueueRecord | None, LOOK),
     "queue_key": Plain(str, LOOK, is_internal=True),
     "rest": Plain(float, LOOK, is_internal=True),

@@ -52,10 +52,7 @@ def admit_many(frontier: Frontier, uris: list[str | CrawlUri], maxsize: int = 0)
 
 def is_full(frontier: Frontier, maxsize: int) -> bool:
     """Return whether `maxsize` URIs (0: no limit) are queued, not counting leased ones."""
-    if not maxsize:
-        return False
-    total = frontier.summary()
-    return total.queued - total.in_process >= maxsize
+    return maxsize > 0 and frontier.waiting() >= maxsize
 
 
 def _admit(frontier: Frontier, uri: str | CrawlUri) -> Result:

@@ -561,6 +561,13 @@ class Frontier:
         """Return the counters, as of now. O(1)."""
         return self._guard.read(self._tables.summary)
 
+    def waiting(self) -> int:
+        """Return how many URIs are queued and not leased. O(1); O(leases out) while queues are RETIRED or INELIGIBLE.
+
+        It is not `queued` less `in_process`: the URIs of such queues are not queued, and some of them may be leased.
+        """
+        return self._guard.operate(self._tables.waiting, changes=0)
+
     def verdict(self, *, rate: float | None = None) -> Verdict:
         """Return whether the crawl goes on, or why nothing is being crawled, in one sentence.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -31,6 +32,7 @@ from budgetfrontier.engine.tallies import Tallies
 from budgetfrontier.engine.url_table import UrlTable
 from budgetfrontier.rules.crawl_states import HALTED
 from budgetfrontier.rules.duplicates import BLOOM
+from budgetfrontier.rules.queued_totals import is_queued
 from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.overrides import Override
@@ -207,6 +209,15 @@ class Tables:
         """Return the totals as of now."""
         self._count()
         return self.env.view().summary(self.counters)
+
+    def waiting(self) -> int:
+        """Return how many URIs are queued and not leased."""
+        counters, out = self.counters, self.leases.out
+        if not (counters.retired or counters.ineligible):
+            return counters.queued - len(out)
+        by_queue = Counter(lease.queue for lease in out.values())
+        found = ((self.queues.find(key), count) for key, count in by_queue.items())
+        return counters.queued - sum(count for queue, count in found if queue and is_queued(queue.state))
 
     def _count(self) -> None:
         """Update the totals that are lengths of tables in memory."""

@@ -246,6 +246,10 @@ class AsyncRemoteFrontier:
         """Return the counters of the frontier, which all clients share, as of now."""
         return await self.transport.run(calls.plain("summary"))
 
+    async def waiting(self) -> int:
+        """Return how many URIs are queued and not leased by any client."""
+        return await self.transport.run(calls.plain("waiting"))
+
     async def standings(self) -> Any:
         """Return the standings of the partitions that a worker has, as plain data."""
         return await self.transport.run(calls.plain("standings"))
@@ -354,6 +358,7 @@ class AsyncRemoteFrontier:
             if self._link.is_open:
                 self.transport.check()
                 self.retry_for = 0.0
+                self.timeout = link.LEAVING if self.timeout is None else min(self.timeout, link.LEAVING)
                 await self.transport.run(calls.leave([] if self._keep_leases else self._held.ids()))
         except ConnectionLost:
             pass

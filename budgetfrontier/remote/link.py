@@ -27,6 +27,8 @@ TIMEOUT = 60.0
 """Seconds for one try of a call, besides those that it may wait for URIs."""
 CONNECT_TIMEOUT = protocol.RETRY_FOR
 """The same for the first exchange, which opens the crawl."""
+LEAVING = 5.0
+"""Seconds for the last call of a client that is closed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between two tries; each pause is twice the one before."""
 

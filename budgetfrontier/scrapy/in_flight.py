@@ -166,10 +166,6 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._states)
 
-    def leases(self) -> list[Lease]:
-        """Return the leases of all requests in flight."""
-        return [state.lease for state in self._states.values()]
-
     def start(self, request: Any, lease: Lease) -> RequestState | None:
         """Add a request. Return its previous state if the same object is in flight already."""
         before = self._states.get(request)

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 from scrapy.utils.job import job_dir
 
-from budgetfrontier.core.model import Admission, CrawlState, Lease, Outcome, QueueState
+from budgetfrontier.core.model import Admission, CrawlState, Lease, Outcome
 from budgetfrontier.engine.bulk_finish import end_leases, is_closed
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import InvalidUrl, PolicyError, StorageFull
@@ -36,7 +36,6 @@ from budgetfrontier.settings.policies.assignment import Single
 
 LEASE_TTL = 1e9  # seconds: Scrapy has timeouts of its own, and the leases of a process that died are given back anyway
 MIN_COMMIT_INTERVAL = 0.05  # seconds
-_UNCOUNTED = (QueueState.RETIRED, QueueState.INELIGIBLE)  # the totals do not count their URIs as queued
 
 log = logging.getLogger(__name__)
 
@@ -321,22 +320,16 @@ class Scheduler:
     def __len__(self) -> int:
         if self._closed:
             return 0
-        summary, in_flight = self.frontier.summary(), len(self._in_flight)
+        summary = self.frontier.summary()
         if summary.state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED):
             return 0
         if self._paused_at_finish():
             return 0
-        if in_flight and any(map(summary.queues.get, _UNCOUNTED)):
-            in_flight = sum(not self._is_uncounted(lease.queue) for lease in self._in_flight.leases())
-        return max(summary.queued - in_flight, 0) + summary.future
+        return self.frontier.waiting() + summary.future
 
     def _paused_at_finish(self) -> bool:
         frontier = self.frontier
         return frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == crawl_states.FINISH
-
-    def _is_uncounted(self, queue: str) -> bool:
-        record = self.frontier.queue(queue)
-        return record is not None and record.state in _UNCOUNTED
 
     @property
     def mqs(self) -> Size:

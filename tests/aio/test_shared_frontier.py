@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -238,3 +238,9 @@ def test_wrong_arguments(tmp_path: Path) -> None:
 
     asyncio.run(never_opened())
     assert not list(tmp_path.iterdir())
+
+
+def test_closing_gives_up_a_server_that_hangs() -> None:
+    source = aio_shared.SharedFrontier(cast("Any", SimpleNamespace(retry_for=30.0, timeout=None)), None, lambda: None)
+    source.hurry()
+    assert vars(source.frontier) == {"retry_for": aio_shared.LEAVING, "timeout": aio_shared.LEAVING}

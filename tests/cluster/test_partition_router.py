@@ -219,3 +219,10 @@ def test_no_dead_letters_are_left_out(world: World) -> None:
     assert world.run(client.dead_letters(None)) == [early, late]
     with pytest.raises(ConnectionLost, match=r"partitions 1 of 'test'"):
         world.run(client.dead_letters(1))
+
+
+def test_what_waits_is_that_of_all_partitions(world: World) -> None:
+    client = Calls("test", 60.0)
+    world.answers = {"a": [3, 3], "b": [4, 4, {"added": 1}]}
+    assert world.run(client.waiting()) == 7
+    assert world.run(client._room(10, 5)) == 3

@@ -223,3 +223,16 @@ def test_a_lease_of_an_earlier_run_ends_as_any_other(tmp_path: Path) -> None:
         assert f.finish_many([kept[1], Finish(kept[2])]) == []
         assert f.finish_many(kept) == kept
         assert f.summary().succeeded == 4
+
+
+def test_what_waits_is_queued_and_not_leased_whatever_becomes_of_the_queues_of_leases() -> None:
+    with memory(concurrency=4, hold_queues=False) as f:
+        f.schedule_many(pages("AB", 6))
+        leases = f.lease(8)
+        assert (f.summary().queued, len(leases), f.waiting()) == (12, 8, 4)
+        f.retire("a.test")
+        assert (f.summary().queued, f.summary().in_process, f.waiting()) == (6, 8, 2)
+        f.finish_many(leases)
+        assert (f.summary().queued, f.waiting()) == (2, 2)
+        f.unretire("a.test")
+        assert f.waiting() == 4

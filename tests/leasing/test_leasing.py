@@ -668,3 +668,16 @@ def test_a_uri_whose_removal_came_too_late_is_not_handed_out_for_good() -> None:
         queue.push(A)
         assert queue.pop() is None
         assert [letter.uri.url for letter in queue.dead_letters()] == [A]
+
+
+def test_what_is_out_of_a_retired_queue_is_not_taken_off_the_others(queue: LeaseQueue) -> None:
+    for host, count in ("a", 8), ("b", 3):
+        for number in range(count):
+            queue.push(f"https://{host}.test/{number}")
+    for lease in iter(queue.lease_request, None):
+        if lease.queue == "b.test":
+            queue.release_lease(lease)
+        if queue.state().leased == 8:
+            break
+    cast("Any", queue.frontier).retire("a.test")
+    assert (queue.state().leased, queue.state().queued, len(queue)) == (8, 3, 3) and not queue.is_empty()

@@ -954,6 +954,8 @@ class FrontierMachine(RuleBasedStateMachine):
         told = dict(self.frontier.summary())
         told["pause_reason"] = re.sub(r"^(disk: \d+) B free in .*", r"\1", str(told["pause_reason"] or "")) or None
         same("summary", told, self.model.summary())
+        out = sum(lease.queue.state not in UNCOUNTED for lease in self.model.leases.values())
+        assert self.frontier.waiting() == self.model.queued() - out
         view = self.frontier._guard.tables.env.view()
         known = {one.entry for one in removed.needed(view)} & self.model.done.keys()
         same("kept for undo", known, kept(self.model))

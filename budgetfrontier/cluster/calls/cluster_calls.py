@@ -113,8 +113,7 @@ class Calls:
         """Return how many of `wanted` URIs may be added, if `maxsize` URIs may be queued in all partitions."""
         if not maxsize or not wanted:
             return wanted
-        total = partition_progress.crawl_summary((yield from self.standings()))
-        return max(0, min(wanted, maxsize - (total.queued - total.in_process)))
+        return max(0, min(wanted, maxsize - (yield from self.waiting())))
 
     def _each(self, given: list[Any], steps: Callable[[list[Any]], calls.Steps[list[_R]]]) -> Steps[list[_R]]:
         found: dict[int, _R] = {}
@@ -231,15 +230,14 @@ class Calls:
         ready_in = least((yield from self.asking.of_each(lambda: calls.plain("next_ready_in"))))
         return ready_in if ready_in is not None or self.asking.is_complete else LOOK_AGAIN
 
+    def waiting(self) -> Steps[int]:
+        """Return how many URIs are queued and not leased."""
+        return sum((yield from self._of_all("waiting")))
+
     def dead_letters(self, limit: int | None) -> Steps[list[DeadLetter]]:
         """Return the dead letters, oldest first. Raises ConnectionLost if a partition is without an owner for long."""
-        numbers = range((yield from self.asking.count()))
-
-        def ask(_: Sequence[int]) -> calls.Steps[list[DeadLetter]]:
-            return calls.plain("dead_letters", limit=limit)
-
-        answers = yield from self.asking.of_owners(numbers, numbers, ask)
-        found = {(each.queue, each.id): each for _, answer in answers for each in answer}  # of one asked twice, too
+        answers: list[list[DeadLetter]] = yield from self._of_all("dead_letters", limit=limit)
+        found = {(each.queue, each.id): each for answer in answers for each in answer}  # of one asked twice, too
         letters = sorted(found.values(), key=lambda letter: letter.time)
         return letters[: limit or None]
 
@@ -280,6 +278,14 @@ class Calls:
         """Return the adjustments in force, as one of the partitions has them."""
         yield from self.asking.count()
         return (yield from self.asking.of_any(calls.adjustments))
+
+    def _of_all(self, name: str, **named: Any) -> Steps[list[Any]]:
+        """Return the results of a call to the owners of all partitions."""
+        numbers = range((yield from self.asking.count()))
+        answers: list[tuple[list[int], Any]] = yield from self.asking.of_owners(
+            numbers, numbers, lambda _: calls.plain(name, **named)
+        )
+        return [answer for _, answer in answers]
 
     def _of_queue(self, key: str, steps: Callable[[], calls.Steps[_R]]) -> Steps[_R]:
         number = partition_of_queue(key, (yield from self.asking.count()))

@@ -335,6 +335,7 @@ def _admitted_in_order(places: list[list[int]], replies: list[protocol.Admitted]
 _LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "summary": summed_totals.merged_summary,
     "state": summed_totals.merged_state,
+    "waiting": sum,
     "dead_letters": lambda found: [letter for letters in found for letter in letters],
 }
 _COMMANDS: Final = {*ADJUSTING, *ENDING, *ON_CRAWL, *ON_QUEUES, *DELETING, "replay"}
