@@ -315,16 +315,16 @@ class LeaseQueue:
     # -- the whole queue
 
     def __len__(self) -> int:
-        """Return how many URIs are queued or scheduled for later, neither leased nor dead. O(1)."""
+        """Return how many URIs are queued or scheduled for later, neither leased nor dead. Costs what `state` does."""
         state = self.state()
         return state.queued + state.delayed
 
     def is_empty(self) -> bool:
-        """Return whether nothing is queued or scheduled for later. O(1)."""
+        """Return whether nothing is queued or scheduled for later. Costs what `state` does."""
         return not len(self)
 
     def state(self) -> State:
-        """Reclaim expired leases and return the counters. O(1)."""
+        """Reclaim expired leases and return the counters. Costs what `Frontier.waiting` does."""
         self.frontier.lease(0)  # leases nothing, but reclaims expired leases
         total = self.frontier.summary()
         return State(

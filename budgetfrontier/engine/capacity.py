@@ -20,39 +20,37 @@ def admit_each(
     `again` is for URIs that were FULL before: another try that is in vain is not counted as a refusal.
     """
     results: list[Result] = []
-    if not maxsize and not again:
-        for part in parts(uris):  # each is one operation: if a policy fails for one of its URIs, none is admitted
-            try:
-                results += frontier.schedule_each(part)
-            except PolicyError:  # raised for one URI; the others must not fail with it
-                results += [_admit(frontier, uri) for uri in part]
-        return results
-    for uri in uris:
-        if is_full(frontier, maxsize):
-            return results + [Admission.FULL] * (len(uris) - len(results))
-        if again and not _has_room(frontier, uri):
-            results.append(Admission.FULL)
-        else:
-            results.append(_admit(frontier, uri))
-    return results
+    if again:
+        for uri in uris:
+            if _room(frontier, 1, maxsize) <= 0:
+                break
+            results.append(_admit(frontier, uri) if _has_room(frontier, uri) else Admission.FULL)
+    else:
+        while (room := _room(frontier, len(uris) - len(results), maxsize)) > 0:
+            for part in parts(
+                uris[len(results) : len(results) + room]
+            ):  # each is one operation: all are admitted, or none
+                try:
+                    results += frontier.schedule_each(part)
+                except PolicyError:  # raised for one URI; the others must not fail with it
+                    results += [_admit(frontier, each) for each in part]
+    return results + [Admission.FULL] * (len(uris) - len(results))
 
 
 def admit_many(frontier: Frontier, uris: list[str | CrawlUri], maxsize: int = 0) -> Tally:
     """Admit URIs like `admit_each`; count the results. Raises PolicyError."""
-    if not maxsize:
-        return frontier.schedule_many(uris)
-    tally = Tally()
-    for uri in uris:
-        if is_full(frontier, maxsize):
-            tally.find_full(MAXSIZE)
-        else:
-            tally.add(frontier.schedule_many([uri]))
+    tally, rest = Tally(), uris
+    while rest and (room := _room(frontier, len(rest), maxsize)) > 0:
+        tally.add(frontier.schedule_many(rest[:room]))
+        rest = rest[room:]
+    for _ in rest:
+        tally.find_full(MAXSIZE)
     return tally
 
 
-def is_full(frontier: Frontier, maxsize: int) -> bool:
-    """Return whether `maxsize` URIs (0: no limit) are queued, not counting leased ones."""
-    return maxsize > 0 and frontier.waiting() >= maxsize
+def _room(frontier: Frontier, wanted: int, maxsize: int) -> int:
+    """Return how many of `wanted` URIs may be admitted together: each of them takes the room of one at the most."""
+    return min(wanted, maxsize - frontier.waiting()) if maxsize else wanted
 
 
 def _admit(frontier: Frontier, uri: str | CrawlUri) -> Result:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EVERYDAY = (
     "open schedule schedule_many schedule_each mark_seen find_url "
     "lease finish finish_many landed renew give_back next_ready_in commit atomic note close "
-    "state settings adjustments summary verdict report queue dead_letters audit check "
+    "state settings adjustments summary waiting verdict report queue dead_letters audit check "
     "adjust withdraw undo pause resume terminate retire unretire snooze wake set_queue delete replay drop_dead_letters "
     "internals"
 )
