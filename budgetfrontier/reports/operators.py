@@ -202,8 +202,8 @@ def no_match(match: str) -> str:
     if match.startswith(("queue:", "queues:")):
         return "matches no queue yet; it will count for queues that come later"
     if match.startswith("sheet:"):
-        return "concerns the next URI of no queue; `budgetfrontier sheet JOB add` associates it with some"
-    return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
+        return "concerns no URI that is next in its queue; `budgetfrontier sheet JOB add` associates it with URIs"
+    return "matches no URI that is next in its queue; it applies to those that wait behind and to later ones"
 
 
 def matches_nothing(match: str) -> str:

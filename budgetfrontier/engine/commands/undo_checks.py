@@ -99,7 +99,7 @@ def list_of(view: View, number: int) -> list[AuditEntry]:
     if one is None:
         raise _no_entry(number)
     if (name := place_in_list(one)[:1]) == ():
-        raise FrontierError(f"{entry_in_words(number, one.command)}, is of no list: undo it by itself")
+        raise FrontierError(f"{entry_in_words(number, one.command)}, belongs to no list of adjustments: undo it alone")
     found, undone = list[AuditEntry](), dict[int, AuditEntry]()
     for entry in view.newest_commands("adjust", *ENDING):
         place = place_in_list(entry)

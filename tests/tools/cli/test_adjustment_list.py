@@ -305,8 +305,8 @@ def test_what_was_taken_out_since_is_left_out_by_force(job: Path, listed: Path, 
 def test_other_entries_are_of_no_list(job: Path, cli: Cli) -> None:
     assert cli("adjust", job, "--total-budget", 7).code == 0
     assert cli("pause", job).code == 0
-    assert "1, adjust, is of no list: undo it by itself" in cli("undo", job, 1, "--list").err
-    assert "2, pause, is of no list: undo it by itself" in cli("undo", job, 2, "--list").err
+    assert "1, adjust, belongs to no list of adjustments: undo it alone" in cli("undo", job, 1, "--list").err
+    assert "2, pause, belongs to no list of adjustments: undo it alone" in cli("undo", job, 2, "--list").err
     assert "there is no audit entry 99" in cli("undo", job, 99, "--list").err
     assert cli("undo", job, 1, "--list", "--discard").code == 2
 

@@ -110,7 +110,7 @@ def test_values_of_a_sheet_are_set_and_stay_on_top_of_other_settings(job: Path, 
 def test_a_new_sheet_says_that_it_is_associated_with_nothing(job: Path, cli: Cli) -> None:
     told = [
         "sheet:new: precedence 9, politeness.min_delay 1s",
-        "concerns the next URI of no queue; `budgetfrontier sheet JOB add` associates it with some",
+        "concerns no URI that is next in its queue; `budgetfrontier sheet JOB add` associates it with URIs",
     ]
     values = ("--set", "precedence=9", "--set", "politeness.min_delay=1s")
     assert cli("sheet", job, "set", "new", *values, "--dry-run").out.splitlines()[:2] == told

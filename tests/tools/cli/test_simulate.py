@@ -66,7 +66,7 @@ def test_the_table_has_both_beside_each_other(stopped: Path, cli: Cli) -> None:
 def test_a_pattern_that_matches_no_queue_is_said(stopped: Path, cli: Cli) -> None:
     settings = "--set", "queue_total_budget=1"
     said = cli("simulate", stopped, *settings, "--match", "host:nosuch.test")
-    assert said.code == 0 and "host:nosuch.test matches the next URI of no queue" in said.err
+    assert said.code == 0 and "host:nosuch.test matches no URI that is next in its queue" in said.err
     assert "matches the next" not in cli("simulate", stopped, *settings, "--match", "domain:test").err
 
 

@@ -225,7 +225,7 @@ def test_a_dry_run_asks_no_engine(stopped: Path, cli: Cli) -> None:
 def test_a_dry_run_says_how_many_queues_it_matches(stopped: Path, cli: Cli) -> None:
     assert "matches 3 queues\n" in cli("adjust", stopped, "--match", "host:*ed.test", "--replenish", 5, "--dry-run").out
     answer = cli("adjust", stopped, "--match", "domain:nowhere.test", "--replenish", 5, "--dry-run").out
-    assert "matches the next URI of no queue; it counts for those that wait behind them, and for what" in answer
+    assert "matches no URI that is next in its queue; it applies to those that wait behind" in answer
     answer = cli("adjust", stopped, "--match", "queue:nowhere.test", "--replenish", 5, "--dry-run").out
     assert "matches no queue yet; it will count for queues that come later\n" in answer
 
@@ -258,7 +258,7 @@ def test_adjust_revives_and_is_audited(job: Path, request: pytest.FixtureRequest
 @pytest.mark.parametrize("match", ["domain:cappde.test", "queue:cappde.*", "regex:cappde", "host:cappde.test"])
 def test_adjust_warns_of_a_match_of_nothing(job: Path, cli: Cli, match: str) -> None:
     answer = cli("adjust", job, "--match", match, "--total-budget", 5)
-    what = "no queue yet" if match.startswith("queue:") else "the next URI of no queue"
+    what = "no queue yet" if match.startswith("queue:") else "no URI that is next in its queue"
     assert answer.code == 0 and f"{match} matches {what}; it" in answer.err
     assert newest(job).args == {"match": match, "set": {"queue_total_budget": 5}}
     told = cli("adjust", job, "--match", match.replace("cappde", "later"), "--total-budget", 5, "--format", "json")
@@ -273,7 +273,7 @@ def test_adjust_does_not_deny_what_waits_behind_the_next_uri(tmp_path: Path, cli
     for options in [], ["--dry-run"]:
         answer = cli("adjust", tmp_path, "--match", match, "--set", "precedence=2", *options)
         told = answer.out + answer.err
-        assert "no queue yet" not in told and "it counts for those that wait behind them" in told
+        assert "no queue yet" not in told and "it applies to those that wait behind" in told
 
 
 @pytest.mark.parametrize(

@@ -772,7 +772,7 @@ def test_a_simulation_is_begun_followed_and_its_settings_are_tried(job: Path) ->
     row = 'URIs in retired queues</th><td class="n wrap">5</td><td class="n wrap">2</td>'
     assert row in result and re.search(r"max fetches\W+bdi\W+dt\W+dd\W+bdi\W100<", result)
     assert "Apply: adjust" in shown and "queue_total_budget=50 precedence=2" in shown
-    assert "Host:none.test matches the next URI of no queue" in other
+    assert "Host:none.test matches no URI that is next in its queue" in other
     assert [entry.command for entry in audited(job)] == ["retire"]
 
 
