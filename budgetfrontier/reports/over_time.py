@@ -337,12 +337,13 @@ def _full_sentence(found: Sequence[forecasts.Forecast]) -> str:
 def _end_sentence(found: Sequence[forecasts.Forecast], standstill: str) -> str:
     first = forecasts.binding(found)
     unscanned = any(one.bound == forecasts.QUEUES for one in found)
+    still = f"{_capital(standstill)}. " if standstill else ""
     if first is None:
         begins = {"unknown": "When the crawl ends is not known", "over": "The crawl has ended"}
         begin = begins.get(found[0].sure, "No end is in sight")
         if unscanned and found[0].sure not in begins:
             begin = "When the crawl ends is not known before its queues are scanned; by its rate, no end is in sight"
-        return f"{begin}: {found[0].why}."
+        return f"{still}{begin}: {found[0].why}."
     if not first.seconds:
         return (
             f"{_capital(first.why)}."
@@ -356,11 +357,10 @@ def _end_sentence(found: Sequence[forecasts.Forecast], standstill: str) -> str:
     more += " Not all hours in which crawl windows are closed are counted." if closed else ""
     if first is forecasts.not_before(found):
         why = next(one.why for one in found if one.bound == "rate")
-        begin = f"{_capital(standstill)}. " if standstill else ""
         least = f"It takes {when} at least, by {first.bound}: {first.why}."
-        return f"{begin}When the crawl ends is not known: {why}. {least}{more}"
+        return f"{still}When the crawl ends is not known: {why}. {least}{more}"
     if standstill:
-        return f"{_capital(standstill)}. Once it goes on as it last ran, it ends after {when} {how}.{more}"
+        return f"{still}Once it goes on as it last ran, it ends after {when} {how}.{more}"
     seen = f", as seen in the last {_stretch(found)}" if first.over else ""
     return f"While it runs as it does now{seen}, the crawl ends in {when} {how}.{more}"
 

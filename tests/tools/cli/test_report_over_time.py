@@ -185,7 +185,7 @@ def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:
     text = cli("report", job, "--kind", "forecast").out
     assert "budgets" in text
     assert re.match(
-        "No process runs the crawl. Once it goes on as it last ran, it ends after |No end is in sight: ", text
+        r"No process runs the crawl\. (Once it goes on as it last ran, it ends after |No end is in sight: )", text
     )
 
 

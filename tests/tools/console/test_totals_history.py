@@ -276,6 +276,8 @@ def test_a_full_disk_comes_before_all_other_bounds(rate: Forecast, sentence: str
 def test_an_end_that_is_not_known_is_not_said_to_be_out_of_sight() -> None:
     found = [Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")]
     assert forecast_sentence(found).startswith("When the crawl ends is not known: rates are known after")
+    still = forecast_sentence(found, standstill="no process runs the crawl")
+    assert still.startswith("No process runs the crawl. When the crawl ends is not known: rates are known after")
 
 
 def test_an_end_of_which_the_earliest_time_alone_is_known_is_not_said_to_come_then() -> None:
