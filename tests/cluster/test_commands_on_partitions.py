@@ -24,6 +24,7 @@ from budgetfrontier.cluster.operators.cluster_operator import ClusterOperator
 from budgetfrontier.cluster.operators.crawl_owners import CrawlOwners
 from budgetfrontier.cluster.partitions import partition
 from budgetfrontier.cluster.partitions.routing import partition_of_queue
+from budgetfrontier.engine.commands import adjustment
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.audit_sentences import sentence
 from budgetfrontier.reports.operators import AuditRow, OperatorCommand
@@ -541,6 +542,17 @@ def test_what_followed_an_adjustment_is_told_of_all_partitions(cli: Cli, at_rest
     (row,) = json.loads(cli("audit", "--limit", "1", "--outcome", "--format", "json")[1])
     assert (row["command"], row["effect"]["promised"]["retired_count"]) == ("undo", 12)
     assert (row["outcome"]["queues"], row["outcome"]["spent"], row["outcome"]["ended"]) == (12, 0, "")
+
+
+def test_what_followed_an_adjustment_until_it_was_undone_is_known_of_many_queues(
+    cli: Cli, at_rest: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adjustment, "COUNTED", 1)  # as in partitions of more than a thousand queues
+    assert cli("adjust", "--match", "domain:test", "--total-budget", "900")[0] == 0
+    (row,) = json.loads(cli("audit", "--limit", "1", "--format", "json")[1])
+    assert cli("undo", row["id"])[0] == 0
+    undo, adjusted = cli("audit", "--limit", "1", "--outcome")[1], cli("audit", row["id"], "--outcome")[1]
+    assert "unknown" not in undo + adjusted and "until it was undone, fetched 0 " in adjusted
 
 
 def test_a_replay_leaves_the_dead_letters_whose_urls_wait_already(tmp_path: Path, monkeypatch: Any) -> None:

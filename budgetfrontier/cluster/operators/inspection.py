@@ -23,7 +23,7 @@ from budgetfrontier.core.model import DeadLetter, QueueRecord, QueueState, Store
 from budgetfrontier.engine.commands import undo_checks
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import crawl_comparison, dry_runs, near_queues
-from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcomes_of
+from budgetfrontier.reports.adjustment_outcomes import AdjustmentOutcome, outcomes_of, standing_of
 from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.reports.explain import explain as explain_
 from budgetfrontier.reports.explanation import Explanation
@@ -99,6 +99,8 @@ class Undoing(msgspec.Struct):
     """Whether the partition has applied the command."""
     waits: bool = False
     """Whether it is to be applied after a long one."""
+    then: dict[str, int] = {}
+    """The sums over the queues of a change of adjustments, if they are to be kept with its undo."""
 
 
 def report(reads: FrontierReads, *, limit: int) -> Reported:
@@ -253,12 +255,13 @@ def dry_run(reads: FrontierReads, *, op: str, args: dict[str, Any]) -> dict[str,
         return dry_runs.dry_run(view, op, _here(reads.reader, op, args))
 
 
-def undo(reads: FrontierReads, *, op: str, entry: bytes | int, force: bool, whole: bool) -> Undoing:
+def undo(
+    reads: FrontierReads, *, op: str, entry: bytes | int, force: bool, whole: bool, is_given: bool = False
+) -> Undoing:
     """Return the effect that `undo` or `discard` of an operator's command, or of another audit entry, would have.
 
-    `whole`: of the whole list of an adjustment.
-
-    O(effect).
+    `whole`: of the whole list of an adjustment. `is_given`: it is not a dry run, so that `then` is kept. O(effect), for
+    adjustments O(queues).
     """
     found = _commands(reads.reader)
     number = found.entry_of(entry) if isinstance(entry, bytes) else entry
@@ -271,7 +274,11 @@ def undo(reads: FrontierReads, *, op: str, entry: bytes | int, force: bool, whol
         except FrontierError as e:
             is_known = view.audit_entry(number) is not None
             return Undoing(None, names.text(str(e)), str(e).endswith(undo_checks.FORCE), is_known)
-    return Undoing(names.effect(effect) | {"undoes": names.text(effect["undoes"])} if op == "undo" else effect)
+        if op != "undo":
+            return Undoing(effect)
+        undone = view.audit_entry(number) if is_given and not whole else None
+        then = None if undone is None else standing_of(view, undone)
+    return Undoing(names.effect(effect) | {"undoes": names.text(effect["undoes"])}, then=then or {})
 
 
 def undo_refusals(reads: FrontierReads, *, names: list[str]) -> dict[str, str]:

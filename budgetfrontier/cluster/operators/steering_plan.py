@@ -31,7 +31,7 @@ class SteeringPlan(NamedTuple):
 def dry_run(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, Any]:
     """Return the effect that a command would have on the crawl. Raises FrontierError if it would be refused."""
     if op in ENDING:
-        states, _ = undoable(
+        states, *_ = undoable(
             owners, op, read_name(str(args["id"])), force=bool(args.get("force")), whole=bool(args.get("list"))
         )
         return _on_crawl(owners, states)[0]
@@ -105,12 +105,13 @@ def plan(owners: CrawlOwners, op: str, args: dict[str, Any]) -> SteeringPlan:
         return SteeringPlan(args if limited is None else args | {"limited": limited})
     if op in ENDING:
         entry = read_name(str(args["id"]))
-        effects, to = undoable(owners, op, entry, force=bool(args.get("force")), whole=bool(args.get("list")))
+        asked = {"force": bool(args.get("force")), "whole": bool(args.get("list"))}
+        effects, to, more = undoable(owners, op, entry, **asked, is_given=True)
         effect, kept = _on_crawl(owners, effects)
         args = args | kept
         if args.get("promised") is None and is_foreseen(effect) and not owners.missing:
             args = args | {"promised": promise(effect)}
-        return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, to=to)
+        return SteeringPlan(args | {"id": entry if isinstance(entry, bytes) else entry[1]}, more, to)
     if (parts := _parts(owners, args)) is not None:
         rest: dict[str, Any] = {"uris": []} if args.get("ids") is None else {"ids": None}
         return SteeringPlan(args | rest, parts, parts.keys())
@@ -150,18 +151,25 @@ def _as_asked(owners: CrawlOwners, op: str, args: dict[str, Any]) -> dict[str, A
 
 
 def undoable(
-    owners: CrawlOwners, op: str, entry: bytes | tuple[int, int], *, force: bool, whole: bool = False
-) -> tuple[list[dict[str, Any]], set[int]]:
+    owners: CrawlOwners,
+    op: str,
+    entry: bytes | tuple[int, int],
+    *,
+    force: bool,
+    whole: bool = False,
+    is_given: bool = False,
+) -> tuple[list[dict[str, Any]], set[int], dict[int, dict[str, Any]]]:
     """Return the effect that `undo` or `discard` would have in each partition, and the partitions to give it to.
 
-    Those are the partitions that it has changed, in which it waits, or that do not answer. Raises FrontierError, also
-    if one of them refuses it without `force` because something was changed since.
+    The third are the arguments by which partitions keep what the queues of an adjustment have come to, if it
+    `is_given`. It is given to the partitions that the command has changed, in which it waits, or that do not answer.
+    Raises FrontierError, also if one of them refuses it without `force` because something was changed since.
     """
     number = entry if isinstance(entry, bytes) else entry[1]
     of = None if isinstance(entry, bytes) else [entry[0]]
     if of is not None and of[0] >= owners.partitions:
         raise FrontierError(f"there is no partition {of[0]}: they are 0 to {owners.partitions - 1}")
-    found = owners.ask("undo", Undoing, of=of, op=op, entry=number, force=force, whole=whole)
+    found = owners.ask("undo", Undoing, of=of, op=op, entry=number, force=force, whole=whole, is_given=is_given)
     changed = {partition: one for partition, one in found.items() if one.can_be_forced}
     if changed:
         raise FrontierError(f"in {merging.named_partitions(changed)}: {next(iter(changed.values())).refusal}")
@@ -178,7 +186,8 @@ def undoable(
         raise FrontierError(why or f"no partition that answers has it; `budgetfrontier audit {owners.job}` lists all")
     waiting = {partition for partition, one in found.items() if one.waits}
     everywhere = of is None and all(one.is_known or one.waits for one in found.values())
-    return [*effects.values()], {*effects, *waiting, *(owners.missing if everywhere else ())}
+    more = {partition: {"then": one.then} for partition, one in found.items() if one.then}
+    return [*effects.values()], {*effects, *waiting, *(owners.missing if everywhere else ())}, more
 
 
 def _concerned(owners: CrawlOwners, op: str, args: dict[str, Any]) -> list[int] | None:
