@@ -15,7 +15,7 @@ from budgetfrontier.engine.lost_frontiers import close_files
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
 from budgetfrontier.errors import FrontierError, check_extra
-from budgetfrontier.rules import bandwidth, wake_times
+from budgetfrontier.rules import backoff, bandwidth, wake_times
 from budgetfrontier.settings import Settings, policy_factory, sheets
 from budgetfrontier.settings.grouping import wants_star
 from budgetfrontier.storage import keys, meta, series
@@ -172,7 +172,9 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
 
 def _follow_clock(kernel: Kernel, now: float) -> None:
     """Keep for leases and retries the time that they had left at the last commit, if the clock was ahead then."""
-    ahead, kernel.counters.time = kernel.counters.time - now, now
+    counters = kernel.counters
+    ahead, counters.time = counters.time - now, now
+    counters.last_asked, counters.last_renewed = min(counters.last_asked, now), min(counters.last_renewed, now)
     if ahead >= _AHEAD:
         kernel.tables.leases.follow_clock(ahead)
         kernel.tables.future.bring_forward(ahead)
@@ -190,6 +192,7 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
         return
     ahead = [keys.timed.unpack(key)[1] for key in cursor.iternext(keys=True, values=False)]
     for queue in kernel.tables.queues.each(ahead):
+        backoff.forget_later(queue, now + kernel.tables.longest_backoff)
         wake_time = wake_times.clipped_wake_time(queue, latest)
         if wake_time != queue.wake_time:
             kernel.tables.rotation.set_wake(queue, wake_time)

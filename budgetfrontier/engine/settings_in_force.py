@@ -102,6 +102,7 @@ class SettingsInForce:
         self.constant_costs: dict[str, int] = {}
         """What a URI costs by the policies that have been asked for, if all their costs are the same, by name."""
         self.longest_delay = max(map(wake_times.longest_delay, self.effective.variants()))
+        self.longest_backoff = max(one.backoff_max_delay for one in self.effective.variants())
         if frontier.politeness_policy != "standard":  # the delay that a custom policy may return is not known
             self.longest_delay = inf
 

@@ -118,7 +118,7 @@ class Tables:
         """Whether a URI with a label has been leased."""
         self.queue_key: Callable[[CrawlUri], str] = _unassigned
         """Returns the key of the queue for a URI with a normalized URL; the owner of the policies sets it."""
-        self.longest_delay = 0.0
+        self.longest_delay = self.longest_backoff = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
         self.random = Random()
         """The source of jitter."""
@@ -148,6 +148,7 @@ class Tables:
             settings, adjustments, random=self.random.random, preloaded=self.preloaded.value_of
         )
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
+        self.longest_backoff = max(self.longest_backoff, self.in_force.longest_backoff)
         self.rotation.set_floor(self.in_force.frontier.precedence_floor)
         self._use_grouping()
         self.groups.use(self.in_force.grouping, reached=self.in_force.base.reached)

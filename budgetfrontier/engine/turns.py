@@ -12,7 +12,7 @@ from budgetfrontier.engine.reassignment import Reassignment
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.taken_keys import Record
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.rules import budgets, queue_states, wake_times
+from budgetfrontier.rules import backoff, budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import has_completed, must_retire
 from budgetfrontier.rules.crawl_windows import Hours
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
@@ -59,6 +59,8 @@ class Turns:
         self._rotation.move(queue, state, front=front)
 
     def _clip(self, queue: QueueRecord, now: float) -> None:
+        if queue.overloaded_until:
+            backoff.forget_later(queue, now + self._tables.longest_backoff)
         queue.wake_time = wake_times.clipped_wake_time(queue, now + self._tables.longest_delay)
 
     def go_on(self, queue: QueueRecord, now: float) -> None:

@@ -74,6 +74,14 @@ def after_overload(queue: QueueRecord, settings: QueueSettings, asked: float | N
     return BackOff(seconds, now + seconds)
 
 
+def forget_later(queue: QueueRecord, latest: float) -> None:
+    """Forget a rest of a queue's host that ends after `latest`: then a clock that was ahead has stored it."""
+    if queue.overloaded_until > latest:
+        if queue.delayed <= queue.overloaded_until:
+            queue.delayed = 0
+        queue.backoff = queue.overloaded_until = 0
+
+
 def rests_ahead(queue: QueueRecord, settings: QueueSettings, urls: int, *, now: float) -> float:
     """Return the seconds that an overloaded host rests yet until so many of its URIs have ended, if it goes on so.
 

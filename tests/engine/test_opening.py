@@ -28,7 +28,7 @@ from budgetfrontier.storage import environment, lmdb_env
 from budgetfrontier.testing import crash
 from tests.crash.line_kills import killed_at_each_line
 from tests.sizes import sized
-from tests.support import START, crawl, memory, on_disk, one, pages, whole
+from tests.support import START, crawl, kernel, memory, on_disk, one, pages, whole
 
 pytestmark = pytest.mark.full_size
 
@@ -260,3 +260,29 @@ def test_kept_urls_follow_what_the_opening_moves(tmp_path: Path) -> None:
         again, dead = f.find_url("https://a.test/0"), f.find_url("https://b.test/0")
         assert again is not None and again.due == START + 400
         assert dead is not None and dead.due is None
+
+
+@pytest.mark.parametrize("retired", [False, True])
+def test_a_host_that_was_overloaded_by_a_clock_that_was_ahead_does_not_rest_for_that_long(
+    tmp_path: Path, retired: bool
+) -> None:
+    with on_disk(tmp_path, ManualClock(START + 365 * 86_400), hold_queues=False) as f:
+        f.schedule_many(pages("A", 3))
+        f.finish(one(f), Outcome.SUCCESS, status=503)
+        if retired:
+            f.retire("a.test")
+    with on_disk(tmp_path, ManualClock(START), hold_queues=False) as f:
+        if retired:
+            f.unretire("a.test")
+            f.lease(1)
+        assert 0 < (f.next_ready_in() or 0) <= 900
+        f.check()
+
+
+def test_what_a_clock_that_was_ahead_has_stored_does_not_hide_that_nobody_asks(tmp_path: Path) -> None:
+    with on_disk(tmp_path, ManualClock(START + 365 * 86_400), hold_queues=False) as f:
+        f.schedule_many(pages("A", 3))
+        f.renew(one(f))
+    with on_disk(tmp_path, ManualClock(START)) as f:
+        counters = kernel(f).counters
+        assert max(counters.last_asked, counters.last_renewed) <= START

@@ -96,3 +96,15 @@ def test_a_host_that_is_always_overloaded_rests_for_each_try_of_a_uri() -> None:
     chosen = settings(**CHOSEN, max_retries=1)
     host = queue(READY, backoff=240.0, overloaded_until=NOW, charges=3)
     assert backoff.rests_ahead(host, chosen, 2, now=NOW) == pytest.approx(480.0 + 960.0 + 1920.0 + 3840.0)
+
+
+def test_a_rest_that_ends_too_late_is_forgotten_and_no_delay_given_by_name() -> None:
+    ahead = queue(READY, backoff=60, overloaded_until=NOW + 1e8, delayed=NOW + 1e8)
+    backoff.forget_later(ahead, NOW + 86_400)
+    assert (ahead.backoff, ahead.overloaded_until, ahead.delayed) == (0, 0, 0)
+    named = queue(READY, backoff=60, overloaded_until=NOW + 1e8, delayed=NOW + 1e9)
+    backoff.forget_later(named, NOW + 86_400)
+    assert (named.overloaded_until, named.delayed) == (0, NOW + 1e9)
+    rests = queue(READY, backoff=60, overloaded_until=NOW + 60, delayed=NOW + 60)
+    backoff.forget_later(rests, NOW + 86_400)
+    assert (rests.backoff, rests.overloaded_until, rests.delayed) == (60, NOW + 60, NOW + 60)

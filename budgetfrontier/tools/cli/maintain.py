@@ -63,7 +63,9 @@ def backup(args: argparse.Namespace) -> None:
         copied.name,
         copied.name + ".partial",
     }  # .partial is left by a backup that was killed, or belongs to one that is running
-    if folder.exists() and (not folder.is_dir() or not known.issuperset(item.name for item in folder.iterdir())):
+    if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+        raise FrontierError(f"{folder} is no folder; name one that is empty or does not exist")
+    if folder.exists() and not known.issuperset(item.name for item in folder.iterdir()):
         raise FrontierError(f"{folder} is not empty; name a folder that is empty or does not exist")
     with Reader(common.frontier_path(args.job)) as reader:
         make_folder(folder)

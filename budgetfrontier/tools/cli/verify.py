@@ -37,6 +37,7 @@ _ADVICE = re.compile("; restore a backup.*")  # of each line: --repair saves wha
 def verify(args: argparse.Namespace) -> None:
     """Check the last commit of a frontier; with --repair, repair it and check again."""
     from budgetfrontier.errors import CorruptFrontier, NotAFrontier
+    from budgetfrontier.storage.lmdb_env import REMEDY
     from budgetfrontier.storage.reader import Reader
     from budgetfrontier.storage.verify import verify as check
 
@@ -45,6 +46,8 @@ def verify(args: argparse.Namespace) -> None:
         check(path)
     except (CorruptFrontier, NotAFrontier) as damage:
         if not args.repair:
+            if isinstance(damage, CorruptFrontier) and not _ADVICE.search(str(damage)):
+                raise CorruptFrontier(f"{damage}\n{path} is damaged; {REMEDY}") from None
             raise
         note(_ADVICE.sub("", str(damage)))
         _repair(path, keep_damaged=not args.no_backup)

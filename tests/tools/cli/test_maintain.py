@@ -13,6 +13,7 @@ import pytest
 
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.errors import CorruptFrontier
+from budgetfrontier.storage.lmdb_env import REMEDY
 from tests.tools.cli.conftest import Cli
 
 
@@ -97,7 +98,10 @@ def test_a_folder_that_holds_something_is_refused(stopped: Path, tmp_path: Path,
     assert answer.code == 1 and "is not empty" in answer.err
     assert [item.name for item in folder.iterdir()] == [held]
     (tmp_path / "file").touch()
-    assert cli("backup", stopped, tmp_path / "file").code == 1
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in "file", "link":
+        answer = cli("backup", stopped, tmp_path / name)
+        assert answer.code == 1 and f"{name} is no folder; name one that is empty" in answer.err
 
 
 def test_a_backup_says_what_a_size_is(stopped: Path, tmp_path: Path, cli: Cli) -> None:
@@ -191,6 +195,14 @@ def test_what_cannot_be_repaired_is_left_as_it_is(stopped: Path, cli: Cli) -> No
     assert answer.code == 6 and "restore a backup" in answer.err
     assert (stopped / "frontier" / "data.mdb").read_bytes() == bytes(20_000)
     assert [item.name for item in stopped.iterdir()] == ["frontier"]
+
+
+def test_verify_says_where_a_contradiction_is_and_what_to_do(stopped: Path, cli: Cli) -> None:
+    with damaging(stopped, "queue_ids") as txn:
+        txn.put(b"nobody.test", b"\0\0\0\1")
+    answer = cli("verify", stopped)
+    assert answer.code == 6 and "queue_ids and queues differ in number" in answer.err
+    assert f"{stopped / 'frontier'} is damaged; {REMEDY}" in answer.err
 
 
 @pytest.mark.parametrize("damage", ["bloom", "counters"])
