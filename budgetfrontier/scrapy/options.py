@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.loader import load
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.settings.validation import read_settings
+from budgetfrontier.storage.whole_files import atomic_file
 
 _FILE = "budgetfrontier.json"
 _UNUSED_SECTIONS = ("seeds", "scope", "fetch", "links", "output", "limits", "reports")
@@ -135,16 +137,8 @@ def claim(folder: Path, spider: str) -> JobFile:
     found = job_file(folder, spider)
     job = JobFile(spider, os.urandom(32) if found is None else found.key, command_again(sys.argv))
     if job != found:
-        _write(folder / _FILE, msgspec.json.encode(job))
+        with atomic_file(folder / _FILE, opener=partial(os.open, mode=0o600)) as file:  # readable by this user only
+            file.write(msgspec.json.encode(job))
+            file.flush()
+            os.fsync(file.fileno())
     return job
-
-
-def _write(path: Path, data: bytes) -> None:
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)  # readable by this user only
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
