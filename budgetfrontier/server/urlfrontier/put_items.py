@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.engine.native import kernel
+from budgetfrontier.engine.native import kernel, panic
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as messages
 
 FoundUrl = tuple[str, str, bytes | None]
@@ -16,7 +16,12 @@ def read(data: bytes) -> tuple[str, str, Any]:
 
     Raises DecodeError.
     """
-    found: tuple[str, str, FoundUrl] | None = None if kernel is None else kernel.read_found(data)
+    try:
+        found: tuple[str, str, FoundUrl] | None = None if kernel is None else kernel.read_found(data)
+    except BaseException as e:
+        if (failure := panic(e)) is None:
+            raise
+        raise failure from e
     if found is not None:
         return found
     item: Any = messages.URLItem.FromString(data)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import example, given
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.server.urlfrontier import engine_calls, put_items
 from budgetfrontier.server.urlfrontier import urlfrontier_pb2 as m
-from tests.server.urlfrontier.service_client import discovered, known
+from tests.server.urlfrontier.service_client import OK, discovered, known, serving
 
 read_found: Any = getattr(kernel, "read_found", None)
 needs_kernel = pytest.mark.skipif(kernel is None, reason="it is about the native kernel")
@@ -95,3 +97,23 @@ def test_fields_that_come_twice_or_are_unknown_are_read_by_python() -> None:
     for more in (b"\x1a\x012", usual, b"\x20\x05", b"\x2a\x01x", b"\x0a\x00", b"\x12\x00"):
         assert not same(usual + more)
     assert not same(b"\x0a\x08\x0a\x06\x0a\x01a\x0a\x01b")  # two URLs: the last one counts
+
+
+class PanicException(BaseException):
+    """As PyO3 raises it."""
+
+
+@needs_kernel
+def test_a_panic_ends_the_calls_of_its_turn_and_the_server_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(data: bytes) -> None:
+        raise PanicException("index out of bounds")
+
+    with serving(tmp_path / "jobs") as client:
+        with monkeypatch.context() as broken, pytest.raises(grpc.RpcError) as error:
+            broken.setattr(kernel, "read_found", fail)
+            client.put(discovered("http://a.test/"))
+        assert error.value.code() is grpc.StatusCode.INTERNAL
+        assert "the native kernel failed: index out of bounds" in caplog.text
+        assert client.put(discovered("http://a.test/")) == [OK]

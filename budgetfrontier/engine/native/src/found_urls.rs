@@ -18,7 +18,7 @@ const MOST_ENTRIES: usize = 16;
 const OURS: &[u8] = b"bf.";
 
 type Text<'py> = Bound<'py, PyString>;
-/// URL, key, and metadata as they are stored: `FoundUrl` of `put_items.py`.
+/// URL, key, and metadata as they are stored: `FoundUrl` of `server/urlfrontier/put_items.py`.
 type FoundUrl<'py> = (Text<'py>, Text<'py>, Option<Bound<'py, PyBytes>>);
 
 /// Return the crawlID and the ID of a URLItem, and the URL that was found; None if Python has to read it.
