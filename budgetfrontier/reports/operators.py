@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from budgetfrontier.reports.crawl_comparison import FetchedQueues
     from budgetfrontier.reports.crawl_log import CrawlLogLine
     from budgetfrontier.reports.explanation import Explanation
-    from budgetfrontier.reports.over_time import Between, OverTime, Series
+    from budgetfrontier.reports.over_time import OverTime, Series
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.reports.retired_list import RetiredList
     from budgetfrontier.reports.scope_check import OutOfScope
@@ -262,11 +262,8 @@ class CrawlOperator(Protocol):
     def runs(self) -> list[Run]:
         """Return the runs, newest last."""
 
-    def between(self, since: float, now: float, **figures: Any) -> Between:
-        """Return the function of what happened between two times from `since` on, see `over_time.between`."""
-
     def series(self, since: float, now: float) -> Series:
-        """Return the totals of a time until now, of each partition."""
+        """Return the totals of a time until now, of each partition: for `over_time.between`."""
 
     def busiest(self, since: float, until: float) -> Busiest:
         """Return the busiest queues of a time."""

@@ -118,10 +118,6 @@ class JobOperator(FrontierReads):
         """Return "": a job is paused once a limit is reached."""
         return ""
 
-    def between(self, since: float, now: float, **figures: Any) -> over_time.Between:
-        """Return the function of what happened between two times from `since` on."""
-        return over_time.between(*self.series(since, now), **figures)
-
     def forecasts(self, now: float, length: float) -> list[Forecast]:
         """Return when each bound would end the crawl, from one snapshot."""
         with self.reader.view() as view:

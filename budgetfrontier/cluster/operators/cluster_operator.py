@@ -170,10 +170,6 @@ class ClusterOperator:
         """Return the times in which any partition had a worker, each as a run."""
         return merging.merged_runs(self.owners.ask("runs", list[Run]).values())
 
-    def between(self, since: float, now: float, **figures: Any) -> over_time.Between:
-        """Return the function for changes between two times, in all partitions together."""
-        return over_time.between(*self.series(since, now), **figures)
-
     def series(self, since: float, now: float) -> over_time.Series:
         """Return the totals of a time until now, of each partition."""
         found = self.owners.ask("series", list[list[SeriesRow]], since=since, now=now)
@@ -190,7 +186,7 @@ class ClusterOperator:
         if self.missing:
             why = f"no worker answers for {merging.named_partitions(self.missing)}"
             return [Forecast("rate", None, None, None, "unknown", why)]
-        between, adjustments = self.between(now - length, now), self.adjustments()
+        between, adjustments = over_time.between(*self.series(now - length, now)), self.adjustments()
         totals, limits = self.head().totals, merging.limits_left(self.owners.standings().values())
         limits |= limits_of_disks(self.owners.disks(), totals.scheduled)
         limits |= over_time.of_windows(self.settings, [Override(one.match, one.set) for one in adjustments])

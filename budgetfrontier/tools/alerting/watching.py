@@ -27,6 +27,7 @@ from budgetfrontier.reports import alert_state
 from budgetfrontier.reports.alert_state import AlertDelivery, AlertFiles, AlertState
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.operators import CrawlOperator, NoSuchQueue, Selection
+from budgetfrontier.reports.over_time import between
 from budgetfrontier.rules import alert_conditions
 from budgetfrontier.rules.alert_conditions import (
     HOUR,
@@ -308,7 +309,8 @@ def _past(operator: CrawlOperator, settings: Settings, state: AlertState, standi
     now, dead = standing.now, standing.totals.dead - standing.totals.dead_prerequisites
     if settings.alerts.dead_letters is None or not alert_conditions.lacks_past(state.samples, now):
         return ()
-    happened, times = operator.between(now - HOUR, now), [now - HOUR + part * _PAST_EVERY for part in range(_PARTS)]
+    happened = between(*operator.series(now - HOUR, now))
+    times = [now - HOUR + part * _PAST_EVERY for part in range(_PARTS)]
     since = [happened(when, now).rates for when in times]
     counts = [round(rates["buried"].count) if rates else 0 for rates in since]
     return [CrawlSample(when, False, 0, max(dead - count, 0), {}) for when, count in zip(times, counts, strict=True)]

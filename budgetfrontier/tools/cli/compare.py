@@ -73,10 +73,11 @@ def compare(args: argparse.Namespace, operator: CrawlOperator) -> int | None:
 
     def with_other(_: argparse.Namespace, other: CrawlOperator) -> None:
         from budgetfrontier.reports.crawl_comparison import compared
+        from budgetfrontier.reports.over_time import between
 
         adjustments.announce_pass("each other", operator, other)
         now = time.time()
-        happened = operator.between(0.0, now)(0.0, now), other.between(0.0, now)(0.0, now)
+        happened = between(*operator.series(0.0, now))(0.0, now), between(*other.series(0.0, now))(0.0, now)
         with operator.fetched_queues() as one, other.fetched_queues() as two:
             found = compared(one, two, happened, measure=args.by, limit=args.limit)
         lacking = {f"{name}_2": numbers for name, numbers in output.missing_partitions(other).items()}

@@ -49,7 +49,7 @@ def partitions(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace, operator: ClusterOperator) -> None:
     from budgetfrontier.cluster.operators.partition_rows import partition_rows
     from budgetfrontier.cluster.operators.worker_disks import disk_sentences
-    from budgetfrontier.reports.over_time import HOUR
+    from budgetfrontier.reports.over_time import HOUR, between
 
     rows = partition_rows(operator.owners, operator.owners.standings())
     end = -1 if args.format == "text" and not args.wide else None  # `closed`: told beside the table
@@ -61,7 +61,7 @@ def _list(args: argparse.Namespace, operator: ClusterOperator) -> None:
     disks = operator.owners.disks()
     if args.format == "text" and disks and not operator.missing:
         now = time.time()
-        for sentence in disk_sentences(disks, operator.between(now - HOUR, now), operator.head().totals, now):
+        for sentence in disk_sentences(disks, between(*operator.series(now - HOUR, now)), operator.head().totals, now):
             note(sentence)
     if sentence := operator.used_up():
         note(sentence)

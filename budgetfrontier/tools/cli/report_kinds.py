@@ -208,13 +208,14 @@ def _told(
     None for bytes if no sizes were reported.
     """
     from budgetfrontier.reports.crawl_summary import TOLD
-    from budgetfrontier.reports.over_time import counts_known
+    from budgetfrontier.reports.over_time import between, counts_known
 
     estimates = ""
     if since is None:
         found: dict[str, int] = {name: totals[name] for name in TOLD}
     else:
-        window = operator.between(since, now, figures={name: (name,) for name in TOLD})(since, now)
+        series, told = operator.series(since, now), {name: (name,) for name in TOLD}
+        window = between(*series, figures=told)(since, now)
         found = {name: round(rate.count) for name, rate in window.rates.items()}
         estimates = counts_known(window, now - since)
     return found | {"bytes": found.get("bytes") if totals.bytes else None}, estimates
@@ -296,7 +297,7 @@ def _rates(args: argparse.Namespace, operator: CrawlOperator) -> Rows:
     from budgetfrontier.reports.format import called
 
     now, length = time.time(), _length(args)
-    happened = operator.between(now - over_time.earliest(length), now)
+    happened = over_time.between(*operator.series(now - over_time.earliest(length), now))
     rows: Iterable[tuple[Any, ...]] = over_time.rate_rows(happened, now, length)
     if args.format == "text":
         rows = ((called(row[0]), *row[1:]) for row in rows)

@@ -141,7 +141,8 @@ def runs(job: ConsoleJob, parameters: LimitParameters) -> Listing[Run]:
 def rates(job: ConsoleJob, parameters: TimeParameters) -> Listing[RateItem]:
     """Return the rate of each figure, as `report --kind rates` does."""
     now, length = time.time(), forms.duration("since", parameters.since)
-    happened = job.look(lambda operator: operator.between(now - over_time.earliest(length), now))
+    series = job.look(lambda operator: operator.series(now - over_time.earliest(length), now))
+    happened = over_time.between(*series)
     rows = [RateItem(*row) for row in over_time.rate_rows(happened, now, length)]
     return Listing(rows=rows, note=as_sentence(over_time.rates_known(happened(now - length, now), length)))
 
