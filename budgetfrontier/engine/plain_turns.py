@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import force_setattr
 
 from budgetfrontier.core.model import CrawlUri, Finish, Lease, Outcome, QueueRecord, QueueState
-from budgetfrontier.engine import history
+from budgetfrontier.engine import history, queue_cache
 from budgetfrontier.engine.group_table import LiveGroup
 from budgetfrontier.engine.native import kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce
@@ -49,7 +49,8 @@ class PlainTurns:
     """The kernel with the tables that it changes. `settle` brings the totals up to date after that.
 
     `move(queue, state, now)` makes the moves that are no plain ones, `arrived` those of arrivals: `Turns`.
-    `go_on(group, now)` lets the queues go on that wait for a group: `GroupTurns`.
+    `go_on(group, now)` lets the queues go on that wait for a group: `GroupTurns`. `awake(queue)` returns the state of a
+    SNOOZED queue after its wait.
     """
 
     def __init__(
@@ -58,12 +59,15 @@ class PlainTurns:
         move: Callable[[QueueRecord, QueueState, float], None],
         arrived: Callable[..., None],
         go_on: Callable[[LiveGroup, float], None],
+        awake: Callable[[QueueRecord], QueueState],
     ) -> None:
         assert kernel is not None
         self._tables = tables
         self.set_wake = tables.rotation.set_wake
         self.move, self.go_on = move, go_on
-        self._arrived = arrived
+        self._arrived, self._awake = arrived, awake
+        self._woken = 0
+        """Queues that the kernel has woken in a call of `lease` that Python is to end."""
         self.admission: AdmissionParts | None = None
         """None where Python admits all URIs."""
         queues, pending = tables.queues, tables.pending
@@ -100,7 +104,8 @@ class PlainTurns:
         self._effective: Any = None
         """The kernel's settings of URIs, made of `_in_force`."""
         self._new_effective: Any = kernel.Effective
-        self.kernel: Any = kernel.Turns(parts, normal=PLAIN_KIND, costs=len(LOW_COSTS), most_ended=history.MOST_ENDED)
+        most = history.MOST_ENDED, queue_cache.CACHE
+        self.kernel: Any = kernel.Turns(parts, normal=PLAIN_KIND, costs=len(LOW_COSTS), most=most)
 
     def arrived(self, queue: QueueRecord, count: int, short: str, now: float) -> None:
         """Count URIs that were placed on a queue, and move it if they change its state."""
@@ -151,7 +156,7 @@ class PlainTurns:
         if settled is None:
             return None
         of_calls: tuple[float, int] | None
-        changes, answers, next_wake, first_expiry, ring_back, next_id, calls, of_calls = settled
+        changes, answers, next_wake, first_expiry, ring_back, next_id, calls, of_calls, self._woken = settled
         in_process, snoozed, succeeded, queued, spent, size, scheduled, found, duplicates = changes
         counters, leases, rotation = self._tables.counters, self._tables.leases, self._tables.rotation
         counters.in_process += in_process
@@ -182,16 +187,23 @@ class PlainTurns:
         self.settle()
         return placed
 
-    def wake_due(self, now: float, limit: int) -> tuple[bool, int]:
-        """Move the first snoozed queues that are due to the ring's back; return whether these were all, and how many.
+    def wake_due(self, now: float, limit: int) -> bool:
+        """Move the first snoozed queues that are due to the ring's back; return whether there may be more.
 
-        It stops before a queue whose wake needs more. O(1) for each.
+        `limit` at the most, with those that the kernel has woken in the same call. O(1) for each.
         """
+        most = limit - self._woken
         self.begin()
-        moved: tuple[bool, int] = self.kernel.wake_due(now, limit, self)
+        moved: int = self.kernel.wake_due(now, most, self)
         self.settle()
         self._tables.rotation.next_wake = min(self.next_wake, self.next_wake_of_groups)
-        return moved
+        return moved == most
+
+    def wake_first(self, now: float) -> None:
+        """Move the first snoozed queue, which is due, to where it belongs."""
+        rotation = self._tables.rotation
+        rotation.next_wake = now  # at the most: the kernel has the lower bound
+        rotation.wake_due(now, 1, self._awake)
 
     def lease(self, leased: list[Lease], count: int, deadline: float, now: float) -> bool:
         """Hand out URIs until there are `count` in the list; return whether the ring is used up before.

@@ -192,7 +192,11 @@ class QueueCache:
             _drop_oldest(self.ids)
 
 
-def _drop_oldest(cache: dict[Any, Any]) -> None:
+def _drop_oldest(cache: Any) -> None:
     """Drop the oldest entries until a quarter of the room is free: any excess was added at once."""
-    for key in list(islice(cache, len(cache) - CACHE + CACHE // 4)):
+    excess = len(cache) - CACHE + CACHE // 4
+    if not isinstance(cache, dict):
+        cache.drop_oldest(excess)  # they are the kernel's
+        return
+    for key in list(islice(cache, excess)):
         del cache[key]

@@ -44,7 +44,8 @@ class Turns:
         self._hours = Hours()
         self.groups = GroupTurns(tables, self._clip, self._awake)
         self.reassignment = Reassignment(tables, self.wait, self.arrived, self.deleted)
-        self.plain = None if kernel is None else PlainTurns(tables, self.move, self.arrived, self.groups.go_on)
+        calls = self.move, self.arrived, self.groups.go_on, self._awake
+        self.plain = None if kernel is None else PlainTurns(tables, *calls)
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
 
@@ -394,12 +395,10 @@ class Turns:
             self.cut_short |= self.groups.wake_due(now, MAX_GROUPS) == MAX_GROUPS
         if now < self._rotation.next_wake:
             return
-        done, moved = False, 0
-        if self.plain is not None:
-            done, moved = self.plain.wake_due(now, MAX_DUE)
-        if not done and moved < MAX_DUE:
-            done = not self._rotation.wake_due(now, MAX_DUE - moved, self._awake)
-        self.cut_short |= not done or moved == MAX_DUE
+        if self.plain is None:
+            self.cut_short |= self._rotation.wake_due(now, MAX_DUE, self._awake)
+        else:
+            self.cut_short |= self.plain.wake_due(now, MAX_DUE)
 
     def _awake(self, queue: QueueRecord) -> QueueState:
         """Return the state of a SNOOZED queue after its wait; URIs that are out count by the budgets in force now."""

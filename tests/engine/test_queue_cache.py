@@ -48,6 +48,13 @@ def each(call: Callable[[Frontier, str], object]) -> Callable[[Frontier], object
     return calls
 
 
+def finish_with_links(f: Frontier) -> None:
+    """Finish two pages, the second one where the kernel answers calls."""
+    first, second = f.lease(2)
+    f.finish(first)
+    f.finish(second, discovered=[url + "link" for url in URLS])
+
+
 CALLS: dict[str, Callable[[Frontier], object]] = {
     "look": each(lambda f, name: f.queue(name)),
     "look at what is not there": each(lambda f, name: f.queue(f"no.{name}")),
@@ -65,6 +72,7 @@ CALLS: dict[str, Callable[[Frontier], object]] = {
     "schedule what is known": lambda f: f.schedule_each(URLS),
     "schedule for later": lambda f: f.schedule_many([CrawlUri(url + "x", not_before=START + 9) for url in URLS]),
     "mark as seen": lambda f: f.mark_seen([url + "seen" for url in URLS], charge=True),
+    "finish with links": finish_with_links,
 }
 
 

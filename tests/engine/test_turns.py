@@ -9,6 +9,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import turns
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.storage.keys import PENDING
 from tests.support import START, crawl, crawl_state, kernel, memory, on_disk, one, pages, paths, record, state
@@ -268,3 +269,32 @@ def test_a_queue_that_rests_by_a_clock_that_was_ahead_is_activated_with_a_rest_o
         assert queue.wake_time <= START + kernel(f).tables.longest_delay
         clock.advance(kernel(f).tables.longest_delay)
         assert one(f).uri.url == "https://a.test/1"
+
+
+def test_a_lease_that_python_ends_wakes_no_more_queues_before_it_activates_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "MAX_DUE", 3)
+    clock = ManualClock(START)
+    with memory(clock, polite=True) as frontier:
+        frontier.schedule_many(pages("abcdefghixyz", 3))
+        frontier.finish_many(frontier.lease(9))
+        clock.advance(30)
+        assert [lease.queue[0] for lease in frontier.lease(1)] == ["a"]
+        assert [lease.queue[0] for lease in frontier.lease(20)] == list("bcdefxyz")
+        assert [lease.queue[0] for lease in frontier.lease(20)] == list("ghi")
+        frontier.check()
+
+
+def test_a_queue_with_a_lease_out_wakes_in_its_turn_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "MAX_DUE", 3)
+    clock = ManualClock(START)
+    with memory(clock, polite=True, concurrency=2) as frontier:
+        frontier.schedule_many(pages("abcdefghi", 4))
+        leases = frontier.lease(18)
+        frontier.finish_many([*leases[::2], *(lease for lease in leases[1::2] if lease.queue[0] in "dg")])
+        clock.advance(30)
+        assert [lease.queue[0] for lease in frontier.lease(1)] == ["a"]
+        assert [lease.queue[0] for lease in frontier.lease(20)] == list("bcdefd")
+        assert [lease.queue[0] for lease in frontier.lease(20)] == list("ghig")
+        frontier.check()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.engine import native
 from budgetfrontier.errors import WrongType
 from tests.engine.native.player import Options, Player, Step, without_kernel
@@ -63,3 +63,13 @@ def test_a_lease_with_an_id_that_is_no_int_is_refused_by_each_call(tmp_path: Pat
 def _calls(f: Frontier) -> list[Any]:
     many = [f.finish_many, f.give_back]
     return [f.finish, f.landed, f.renew, *(lambda lease, call=call: call([lease]) for call in many)]
+
+
+def test_an_outcome_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.schedule_many([f"https://{host}.test/" for host in "abc"])
+        first, second = f.lease(2)
+        f.finish(first)
+        with pytest.raises(TypeError, match="multiple values"):
+            f.finish(second, Outcome.SUCCESS, outcome=Outcome.SUCCESS)  # type: ignore[misc]
+        f.finish(second)

@@ -184,7 +184,7 @@ impl Ending {
                     }
                     Err(other) => other.into_inner().cast_exact::<PyTuple>().is_ok_and(|found| found.is_empty()),
                 },
-                "outcome" => value.is(success),
+                "outcome" => outcome.is_empty() && value.is(success),
                 "reason" => is_empty(&value),
                 "address" => is_address(&value).inspect(|given| has_address = *given).is_some(),
                 "delay" => value.is_none(),

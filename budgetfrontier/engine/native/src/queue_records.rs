@@ -10,7 +10,7 @@ use pyo3::types::{PyIterator, PyList};
 use crate::hashing::ByHash;
 use crate::live_queue::LiveQueue;
 
-/// Records by id, in the order in which they came. O(1) for each, but for deletions of any but the first.
+/// Records by id, in the order in which they came. O(1) for each.
 #[pyclass(module = "budgetfrontier.engine.native")]
 #[derive(Default)]
 pub struct QueueRecords {
@@ -19,6 +19,10 @@ pub struct QueueRecords {
 }
 
 impl QueueRecords {
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
     pub fn find<'py>(&self, py: Python<'py>, id: u32) -> Option<Bound<'py, LiveQueue>> {
         self.records.get(&id).map(|queue| queue.bind(py).clone())
     }
@@ -38,11 +42,7 @@ impl QueueRecords {
     }
 
     fn __len__(&self) -> usize {
-        self.records.len()
-    }
-
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        PyList::new(py, &self.order)?.try_iter()
+        self.len()
     }
 
     fn __contains__(&self, id: u32) -> bool {
@@ -57,14 +57,11 @@ impl QueueRecords {
         self.insert(id, queue);
     }
 
-    fn __delitem__(&mut self, id: u32) -> PyResult<()> {
-        self.records.remove(&id).ok_or_else(|| PyKeyError::new_err(id))?;
-        if self.order.front() == Some(&id) {
-            self.order.pop_front();
-        } else {
-            self.order.retain(|each| *each != id);
+    /// Drop so many records, those that came first.
+    fn drop_oldest(&mut self, number: usize) {
+        for id in self.order.drain(..number.min(self.order.len())) {
+            self.records.remove(&id);
         }
-        Ok(())
     }
 
     fn get<'py>(&self, py: Python<'py>, id: u32) -> Option<Bound<'py, LiveQueue>> {

@@ -90,8 +90,8 @@ pub struct Turns {
     normal: [u8; 5],
     costs: Vec<Cost>,
     one: Py<PyAny>,
-    /// Attempts that are counted at once at the most.
-    most_ended: usize,
+    /// Attempts that are counted at once, and records of queues in memory, at the most.
+    most: (usize, usize),
     /// None outside of `begin` and `settle`. It is locked in the middle of a call, which signal handlers may interrupt.
     work: Mutex<Option<Work>>,
 }
@@ -99,8 +99,8 @@ pub struct Turns {
 #[pymethods]
 impl Turns {
     #[new]
-    #[pyo3(signature = (parts, *, normal, costs, most_ended))]
-    fn new(py: Python<'_>, parts: Parts, normal: [u8; 5], costs: usize, most_ended: usize) -> PyResult<Self> {
+    #[pyo3(signature = (parts, *, normal, costs, most))]
+    fn new(py: Python<'_>, parts: Parts, normal: [u8; 5], costs: usize, most: (usize, usize)) -> PyResult<Self> {
         let of_cost = |cost: usize| -> PyResult<Cost> {
             let named = [("cost", cost)].into_py_dict(py)?;
             let uri = parts.uri.bind(py).call(("",), Some(&named))?.getattr("__copy__")?.unbind();
@@ -108,7 +108,7 @@ impl Turns {
         };
         let costs = (0..costs).map(of_cost).collect::<PyResult<_>>()?;
         let one = 1i64.into_pyobject(py)?.into_any().unbind();
-        Ok(Self { parts, normal, costs, one, most_ended, work: Mutex::default() })
+        Ok(Self { parts, normal, costs, one, most, work: Mutex::default() })
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -144,12 +144,13 @@ impl Turns {
 
     /// Answer no more calls; return the changes of the totals (the fields of `Totals`), the next wake time, the earliest
     /// deadline of the leases since, the ring's last position, the next lease's id, the ids and times of calls that have
-    /// leased something, and with `calls` the time of the last one, and the operations.
+    /// leased something, with `calls` the time of the last one, and the operations, and how many queues were woken by a call
+    /// of `lease` that was not answered.
     ///
     /// None if there was no `begin`.
     fn settle(&self) -> PyResult<Option<Settled>> {
         let Some(work) = self.lock()?.take() else { return Ok(None) };
-        let Work { ring_back, next_wake, next_id, calls_made, totals, calls, .. } = work;
+        let Work { ring_back, next_wake, next_id, calls_made, totals, calls, woken, .. } = work;
         let Totals {
             in_process,
             snoozed,
@@ -165,7 +166,7 @@ impl Turns {
         } = totals;
         let of_calls = calls.map(|calls| (calls.latest, calls.operations));
         let changes = [in_process, snoozed, succeeded, queued, spent, bytes, scheduled, found, duplicates];
-        Ok(Some((changes, answers, next_wake, first_expiry, ring_back, next_id, calls_made, of_calls)))
+        Ok(Some((changes, answers, next_wake, first_expiry, ring_back, next_id, calls_made, of_calls, woken)))
     }
 
     /// Return whether it is the middle of a call.
@@ -187,10 +188,8 @@ impl Turns {
         self.turns(py, begun(&mut lock)?, leased, count, deadline, now)
     }
 
-    /// Move up to `limit` snoozed queues that are due to the ring's back; return whether these were all, and how many.
-    ///
-    /// It stops before a queue whose wake needs more.
-    fn wake_due(&self, py: Python<'_>, now: f64, limit: usize, moves: &Bound<'_, PyAny>) -> PyResult<(bool, usize)> {
+    /// Move up to `limit` snoozed queues that are due to the ring's back, and return how many were moved.
+    fn wake_due(&self, py: Python<'_>, now: f64, limit: usize, moves: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut lock = self.lock()?;
         self.wake(py, begun(&mut lock)?, now, limit, moves)
     }
@@ -236,19 +235,14 @@ impl Turns {
         let Some(now) = calls.now(py)? else { return Ok(NOT_ANSWERED) };
         let deadline = now + ttl.unwrap_or(work.terms.ttl);
         calls.until = calls.until.min(deadline);
-        let mut cut_short = false;
         if now >= work.next_wake {
             let of_groups: f64 = moves.getattr(intern!(py, "next_wake_of_groups"))?.extract()?;
             if of_groups <= now {
                 return Ok(NOT_ANSWERED);
             }
             let most = work.terms.most_due;
-            let (all, moved) = self.wake(py, work, now, most, moves)?;
+            work.woken = self.wake(py, work, now, most, moves)?;
             work.next_wake = work.next_wake.min(of_groups);
-            cut_short = moved == most;
-            if !all && !cut_short {
-                return Ok(NOT_ANSWERED);
-            }
         }
         if self.turns(py, work, leased, count, deadline, now)? {
             let waits = |name| self.parts.counters.bind(py).getattr(name)?.is_truthy();
@@ -258,6 +252,7 @@ impl Turns {
         } else if leased.len() < count {
             return Ok(NOT_ANSWERED);
         }
+        let cut_short = work.woken == work.terms.most_due;
         let answer = self.leave(py, work, leased.len())?;
         Ok(if cut_short { CUT_SHORT } else { answer })
     }
@@ -371,16 +366,18 @@ impl Turns {
 
     /// Count the operations of a call, and return how it went.
     fn leave(&self, py: Python<'_>, work: &mut Work, operations: usize) -> PyResult<u8> {
+        work.woken = 0;
         let dirty = self.parts.dirty.bind(py).borrow().len();
         let ended = self.parts.attempts.bind(py).borrow().len();
+        let in_memory = self.parts.cache.bind(py).borrow().len();
         let is_due = match &mut work.calls {
             Some(calls) => calls.leave(py, operations, dirty)?,
             None => true,
         };
         let is_over = work.terms.queued + work.totals.queued <= 0;
-        let is_full = work.is_full || ended >= self.most_ended;
+        let is_full = work.is_full || ended >= self.most.0 || in_memory > self.most.1;
         let tells = work.terms.have_events(py)?;
-        Ok(answered(is_due || is_over || is_full || work.has_read || tells))
+        Ok(answered(is_due || is_over || is_full || tells))
     }
 
     /// Let a queue be SNOOZED that is in no place: its row is all of `Rotation.move` that is left.

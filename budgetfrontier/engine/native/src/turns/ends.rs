@@ -75,7 +75,7 @@ impl Turns {
         if ending.has_address && work.limits.addresses {
             return Ok(Ended::Left);
         }
-        let found = self.queue(py, queue_id, &mut work.has_read)?;
+        let found = self.queue(py, queue_id)?;
         if found.borrow().revision != work.limits.revision {
             return Ok(Ended::Left); // the settings of a queue are those of its head
         }

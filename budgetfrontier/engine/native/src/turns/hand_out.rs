@@ -55,7 +55,7 @@ impl Turns {
                 used_up = true;
                 break;
             };
-            let found = self.queue(py, id, &mut work.has_read)?;
+            let found = self.queue(py, id)?;
             let in_memory = parts.ahead.borrow(py).first(py, id);
             let record = match in_memory {
                 Some(record) => Some(record),
@@ -139,7 +139,7 @@ impl Turns {
     }
 
     /// Move the first due snoozed queues to the ring's back, in the order of their rows: copies `Rotation.wake_due`.
-    /// Returns whether these were all that are due, and their number.
+    /// Python moves those that need more. Returns how many were moved.
     pub(super) fn wake(
         &self,
         py: Python<'_>,
@@ -147,37 +147,36 @@ impl Turns {
         now: f64,
         limit: usize,
         moves: &Bound<'_, PyAny>,
-    ) -> PyResult<(bool, usize)> {
+    ) -> PyResult<usize> {
         let cursor = moves.getattr(intern!(py, "snoozed"))?;
-        let mut ring = self.parts.ring.bind(py).borrow_mut();
-        let mut rows = self.parts.snoozed.bind(py).borrow_mut();
-        let mut moved = 0;
-        while let Some(first) = rows.lowest(&cursor)? {
-            let First::Row(row) = first else { return Ok((false, moved)) };
-            let (wake_time, id) = snoozed_rows::read(row);
-            work.next_wake = wake_time;
-            if wake_time > now {
-                return Ok((true, moved));
+        for moved in 0..limit {
+            let first = self.parts.snoozed.borrow_mut(py).lowest(&cursor)?;
+            let Some(first) = first else {
+                work.next_wake = f64::INFINITY;
+                return Ok(moved);
+            };
+            if let First::Row(row) = first {
+                let (wake_time, id) = snoozed_rows::read(row);
+                work.next_wake = wake_time;
+                if wake_time > now {
+                    return Ok(moved);
+                }
+                let found = self.queue(py, id)?;
+                let mut queue = found.borrow_mut();
+                if queue.state == State::Snoozed && queue.out == 0 && queue.wake_time.value() == wake_time {
+                    self.parts.dirty.borrow_mut(py).insert(id);
+                    self.parts.snoozed.borrow_mut(py).remove(row);
+                    work.totals.snoozed -= 1;
+                    work.ring_back += 1;
+                    queue.position = work.ring_back;
+                    queue.state = State::Ready;
+                    self.parts.ring.borrow_mut(py).push_back(id);
+                    continue;
+                }
             }
-            if moved == limit {
-                return Ok((false, moved));
-            }
-            let found = self.queue(py, id, &mut work.has_read)?;
-            let mut queue = found.borrow_mut();
-            if queue.state != State::Snoozed || queue.out > 0 || queue.wake_time.value() != wake_time {
-                return Ok((false, moved));
-            }
-            self.parts.dirty.bind(py).borrow_mut().insert(id);
-            rows.remove(row);
-            work.totals.snoozed -= 1;
-            work.ring_back += 1;
-            queue.position = work.ring_back;
-            queue.state = State::Ready;
-            ring.push_back(id);
-            moved += 1;
+            self.in_python(py, work, moves, || moves.call_method1(intern!(py, "wake_first"), (now,)).map(drop))?;
         }
-        work.next_wake = f64::INFINITY;
-        Ok((true, moved))
+        Ok(limit)
     }
 
     /// Return whether a queue may have completed as many URLs as its limit allows: copies the question of

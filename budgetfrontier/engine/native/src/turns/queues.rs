@@ -10,17 +10,9 @@ use crate::live_queue::LiveQueue;
 
 impl Turns {
     /// Return the record of a queue, to be changed.
-    pub(super) fn queue<'py>(
-        &self,
-        py: Python<'py>,
-        queue_id: u32,
-        has_read: &mut bool,
-    ) -> PyResult<Bound<'py, LiveQueue>> {
-        if let Some(queue) = self.parts.cache.bind(py).borrow().find(py, queue_id) {
-            return Ok(queue);
-        }
-        *has_read = true;
-        self.read(py, queue_id)
+    pub(super) fn queue<'py>(&self, py: Python<'py>, queue_id: u32) -> PyResult<Bound<'py, LiveQueue>> {
+        let in_memory = self.parts.cache.borrow(py).find(py, queue_id);
+        in_memory.map_or_else(|| self.read(py, queue_id), Ok)
     }
 
     /// Return the record of a queue that is not in memory, to be changed: copies `QueueCache.get`, which does so if it is

@@ -20,8 +20,6 @@ pub struct Work {
     /// The first id and the time of each call that has leased something.
     pub calls_made: Vec<(i64, f64)>,
     pub totals: Totals,
-    /// Whether records of queues were read that were not in memory.
-    pub has_read: bool,
     /// Whether LMDB has as many changed pages in memory as may be.
     pub is_full: bool,
     /// What holds for links: None before the first page that has some, None in it where Python admits them.
@@ -29,6 +27,8 @@ pub struct Work {
     /// The calls that need nothing else; None: Python answers all.
     pub calls: Option<Calls>,
     pub terms: Terms,
+    /// Queues that were woken by a call which is not answered yet.
+    pub woken: usize,
 }
 
 impl Work {
@@ -40,11 +40,11 @@ impl Work {
             next_id,
             calls_made: Vec::new(),
             totals: Totals::default(),
-            has_read: false,
             is_full: false,
             links: None,
             calls: None,
             terms: Terms::default(),
+            woken: 0,
         }
     }
 
@@ -115,7 +115,7 @@ impl Default for Totals {
     }
 }
 
-pub type Settled = ([i64; 9], [i64; 5], f64, f64, i64, i64, Vec<(i64, f64)>, Option<(f64, usize)>);
+pub type Settled = ([i64; 9], [i64; 5], f64, f64, i64, i64, Vec<(i64, f64)>, Option<(f64, usize)>, usize);
 
 /// How a call went: it is Python's, or was answered, or that and something is due at its end.
 pub const NOT_ANSWERED: u8 = 0;
