@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 from typing import Any
 from unittest import mock
@@ -55,7 +54,7 @@ def test_every_field_can_be_set(changed: QueueRecord) -> None:
     assert record_of(queue) == QueueRecord("a.test", 1)
     for field in msgspec.structs.fields(QueueRecord):
         setattr(queue, field.name, getattr(changed, field.name))
-    assert record_of(queue) == changed == record_of(copy.copy(queue))
+    assert record_of(queue) == changed
     assert (queue.succeeded, queue.average_cost) == (changed.succeeded, changed.average_cost)
 
 

@@ -15,6 +15,7 @@ mod charged_attempts;
 mod deletions;
 mod ended_attempts;
 mod endings;
+mod fields;
 mod found_urls;
 mod hashing;
 mod kept_urls;

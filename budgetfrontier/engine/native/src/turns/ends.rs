@@ -10,8 +10,8 @@ use super::links::Counted;
 use super::work::Work;
 use crate::ended_attempts::{Attempt, SUCCESS};
 use crate::endings::Ending;
+use crate::fields::{Seconds, State};
 use crate::leases_out::Mine;
-use crate::live_queue::{Seconds, State};
 
 /// The directive of URIs that are neither seeds nor prerequisites.
 const NORMAL: u8 = 3;

@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 
-use crate::live_queue::{LiveQueue, State};
+use crate::fields::State;
+use crate::live_queue::LiveQueue;
 use crate::overrides::{Effective, QueueSettings};
 
 /// What turns and ends of leases look at beside the queue.

@@ -14,7 +14,8 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use super::Turns;
 use super::work::Work;
 use crate::batch::{Page, PlainBatch};
-use crate::live_queue::{LiveQueue, State};
+use crate::fields::State;
+use crate::live_queue::LiveQueue;
 use crate::reader::BatchReader;
 use crate::records::Rank;
 
