@@ -71,7 +71,7 @@ class Hooks:
             name = "on_retire"
         elif state in (INACTIVE, INELIGIBLE) and before in _ACTIVE:
             name = "on_deactivate"
-        elif before is INACTIVE and state in _ACTIVE:
+        elif before not in _ACTIVE and state in _ACTIVE:
             name = "on_activate"
         else:
             return

@@ -15,7 +15,7 @@ from budgetfrontier.errors import PolicyError
 from budgetfrontier.rules import backoff, budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import has_completed, must_retire
 from budgetfrontier.rules.crawl_windows import Hours
-from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.rules.queued_totals import is_queued
 from budgetfrontier.rules.seeds import SeedFate
 from budgetfrontier.settings.overrides import QueueSettings
@@ -102,24 +102,25 @@ class Turns:
             tables.counters.queued += count
         hold = hold or tables.in_force.frontier.hold_queues
         after, at_once = queue_states.after_arrival(queue, settings, now, hold)
-        if after is not queue.state:
-            self.move(queue, after, now)
         if at_once and not queue.max_completed:  # how many are completed then is known in its turn
             self.activate(queue, settings, settings.precedence if precedence is None else precedence, now, lowest)
+        elif after is not queue.state:
+            self.move(queue, after, now)
 
     # -- activation and leases
 
     def activate(
         self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float, lowest: int | None = None
     ) -> None:
-        """Give an INACTIVE queue a fresh balance and its place among the active, or retire it.
+        """Give an INACTIVE queue, or an EXHAUSTED one with a first URI, a fresh balance and a place among the active.
 
-        `precedence` is that of its head. If its precedence has come to be beyond the floor, it is INELIGIBLE instead.
+        `precedence` is that of its head. The queue is RETIRED instead if its budget is spent, and INELIGIBLE if its
+        precedence has come to be beyond the floor.
         """
         of_queue = self.settings.of_queue(queue, precedence, lowest)
         if of_queue >= self._rotation.floor:
             self.settings.take_budgets(queue, settings, precedence, lowest)
-            self._rotation.apply_floor(queue)
+            self._rotation.move(queue, INACTIVE)
             return
         budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
         if queue.closed_until > now:  # its windows may have changed since; its turn decides

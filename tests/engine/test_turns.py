@@ -27,6 +27,20 @@ def test_a_queue_not_held_is_active_at_once() -> None:
         assert (state(f, "A"), record(f, "A").balance) == ("READY", 7)
 
 
+def test_a_queue_not_held_waits_in_no_fifo_before_it_is_activated() -> None:
+    with memory(hold_queues=False) as f:
+        f.schedule_many(pages("AB", 2))
+        assert kernel(f).counters.fifo_back == 0
+        f.check()
+
+
+def test_a_queue_not_held_is_ineligible_at_the_precedence_floor() -> None:
+    with memory(hold_queues=False, precedence_floor=3, precedence=3) as f:
+        f.schedule_many(pages("A", 2))
+        assert (state(f, "A"), f.summary().queued) == ("INELIGIBLE", 0)
+        f.check()
+
+
 @pytest.mark.parametrize(
     "budget", [{"balance_replenish_amount": 0}, {"queue_total_budget": 0, "retire_when": "reached"}]
 )
