@@ -55,12 +55,9 @@ def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
     chosen = list(common.page(kept, args))
     if left_out:
         note(left_out)
-    code = exits.OK
-    if args.discard and not args.dry_run:
-        for row in chosen:
-            _, failed = give(args, operator, "discard", {"id": row.id})
-            code = max(code, failed)
-    if not args.discard or args.dry_run or args.format != "text":
+    discards = args.discard and not args.dry_run
+    given = [give(args, operator, "discard", {"id": row.id}) for row in chosen if discards]
+    if not discards or args.format != "text":
         rows: Iterable[tuple[object, ...]] = map(_in_words, chosen) if args.format == "text" else chosen
         common.write_rows(args, rows, KeptRow._fields, drop=DROP)
     if args.format == "text":
@@ -71,8 +68,9 @@ def removed(args: argparse.Namespace, operator: CrawlOperator) -> int:
         elif args.dry_run:
             note(f"would discard {total}")
         else:
-            say(f"discarded {total}")
-    return code
+            gone = [applied.entry.effect["bytes"] for applied, _ in given if applied.entry is not None]
+            say(f"discarded {sum(gone):,} bytes of {counted(len(gone), 'command')}")
+    return max((code for _, code in given), default=exits.OK)
 
 
 def _in_words(row: KeptRow) -> tuple[object, ...]:

@@ -17,11 +17,12 @@ from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.core.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.engine.commands import deletion, operations, runner, state_preview
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.reports.operators import Applied
 from budgetfrontier.reports.trap_list import Suspect
 from budgetfrontier.rules.trap_evidence import Evidence
 from budgetfrontier.storage.reader import Reader
 from budgetfrontier.testing import crash
-from budgetfrontier.tools.cli import adjustments, common, revive, steer, trap_holding
+from budgetfrontier.tools.cli import adjustments, common, removed, revive, steer, trap_holding
 from tests.steering_commands import STEERING, has_option, parsers
 from tests.support import audited, in_progress, make_settings, on_disk, pages, post, until
 from tests.tools.cli.conftest import Cli
@@ -346,6 +347,16 @@ def test_commands_say_that_they_look_at_many_queues(tmp_path: Path, cli: Cli, mo
     assert "comparing 2 queues with queue:*.test ..." in cli("wake", tmp_path, "--match", "*.test", "--dry-run").err
     assert "comparing" not in cli("wake", tmp_path, "a.test", "--dry-run").err
     assert "comparing" not in cli("wake", tmp_path, "--queues", "a.test", "--dry-run").err
+
+
+def test_what_partitions_have_not_discarded_yet_is_not_said_to_be_gone(
+    stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("delete", stopped, "--match", "*").code == 0
+    waits = Applied(None, [], left="partition 1 has not applied it yet")
+    monkeypatch.setattr(removed, "give", lambda *given: (waits, 1))
+    answer = cli("removed", stopped, "--discard")
+    assert (answer.code, answer.out) == (1, "discarded 0 bytes of 0 commands\n")
 
 
 def test_adjust_of_everything(job: Path, cli: Cli) -> None:
