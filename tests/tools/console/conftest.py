@@ -15,8 +15,9 @@ from aiohttp.web import Application, Request
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, Settings
 from budgetfrontier.core.endpoints.tokens import TokenFile
-from budgetfrontier.tools.console import made_by_commands
+from budgetfrontier.tools.console import app, made_by_commands
 from budgetfrontier.tools.console.access import Access
+from budgetfrontier.tools.console.api import api_routes
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.jobs import ConsoleJob, named
 from tests.engine_process import running_engine
@@ -39,6 +40,13 @@ SETTINGS: dict[str, Any] = {
     },
     "overrides": [{"match": "domain:capped.test", "set": {"queue_total_budget": 0}}],
 }
+
+
+@pytest.fixture(autouse=True)
+def _waits_for_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages and answers wait for their scan as long as a busy machine needs for it."""
+    monkeypatch.setattr(app, "_FORESEEN", PATIENCE)
+    monkeypatch.setattr(api_routes, "_PATIENCE", PATIENCE)
 
 
 @pytest.fixture(params=["stopped", "running"])

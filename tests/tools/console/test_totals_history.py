@@ -21,7 +21,7 @@ from budgetfrontier.tools.console import app, jobs
 from budgetfrontier.tools.console.app import Console
 from budgetfrontier.tools.console.pages.overview import foreseen
 from budgetfrontier.tools.job_operator import JobOperator
-from tests.support import PATIENCE, make_settings, memory, pages
+from tests.support import make_settings, memory, pages
 from tests.tools.console.conftest import Client, get, visit
 
 pytestmark = pytest.mark.usefixtures("stopped_time")
@@ -213,8 +213,7 @@ def test_budgets_as_of_a_scan_before_a_change_of_settings_are_not_forecast(tmp_p
 
 
 @pytest.mark.usefixtures("many_queues")
-def test_the_overview_waits_for_the_first_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_FORESEEN", PATIENCE)
+def test_the_overview_waits_for_the_first_scan(tmp_path: Path) -> None:
     an_hour(tmp_path, make_settings(queue_total_budget=60))
     status, text = get(tmp_path, "/")
     assert status == 200
