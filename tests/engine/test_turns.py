@@ -312,3 +312,21 @@ def test_a_queue_with_a_lease_out_wakes_in_its_turn_and_counts(monkeypatch: pyte
         assert [lease.queue[0] for lease in frontier.lease(20)] == list("bcdefd")
         assert [lease.queue[0] for lease in frontier.lease(20)] == list("ghig")
         frontier.check()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"polite": True}, {"politeness": {"min_interval": 2.0}, "hold_queues": False}], ids=str
+)
+def test_a_rest_that_a_clock_ahead_has_stored_is_forgotten_whoever_snoozes_the_queue(settings: dict[str, Any]) -> None:
+    with memory(ManualClock(START), **settings) as f:
+        f.schedule_many(pages("ABCD", 3))
+        first, second = f.lease(2)
+        f.finish(first)
+        for queue in map(kernel(f).tables.queues.find, ("a.test", "b.test", "c.test", "d.test")):
+            assert queue is not None
+            queue.overloaded_until = START + 1e9
+        f.finish(second)
+        (third,) = f.lease(1)
+        snoozed = second if "polite" in settings else third
+        found = f.queue(snoozed.queue)
+        assert found is not None and (found.state, found.overloaded_until) == (QueueState.SNOOZED, 0)

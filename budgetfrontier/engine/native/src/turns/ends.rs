@@ -169,8 +169,12 @@ impl Turns {
             queue.position = work.ring_back;
             queue.state = State::Ready;
             self.parts.ring.bind(py).borrow_mut().push_back(queue_id);
-        } else if state == State::InProcess && after == State::Snoozed && queue.wake_time.value() <= latest {
-            totals.in_process -= 1; // copies `Rotation.move`
+        } else if state == State::InProcess
+            && after == State::Snoozed
+            && queue.wake_time.value() <= latest
+            && queue.overloaded_until.value() <= now
+        {
+            totals.in_process -= 1; // copies `Rotation.move`, where `Turns.move` has nothing to clip or forget
             self.snooze(py, work, &mut queue);
         } else {
             drop(queue);

@@ -82,6 +82,7 @@ impl Turns {
                 || is_over_total(queue.expenditure, queue.total_budget, settings.reached)
                 || (work.limits.guarded && queue.group_revision != work.limits.revision)
                 || (queue.max_completed > 0 && self.may_have_completed(py, &queue))
+                || (paced && queue.overloaded_until.value() > now) // `Turns.move` may forget that
                 || (queue.out > 0 && !may_lease(&queue, &settings))
             {
                 break;
