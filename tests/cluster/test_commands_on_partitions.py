@@ -320,7 +320,7 @@ def test_a_command_has_the_figures_of_the_crawl_whatever_the_audit_is_asked_for(
 ) -> None:
     """Of a queue, and of the newest entries of each partition, only some partitions tell it at first."""
     urls = [f"https://{host}/{page}" for host in HOSTS[:8] for page in range(3)]
-    for arguments in (["snooze", "--match", "*", "--for", "1s"], ["forget", *urls]):
+    for arguments in (["snooze", "--match", "*", "--for", "1m"], ["forget", *urls]):
         assert cli(*arguments, "--reason", "many")[0] == 0
     many, forget = json.loads(cli("audit", "--limit", "2", "--format", "json")[1])
     assert (many["effect"]["changed"], many["partitions"]) == (12, "0-3")

@@ -32,7 +32,7 @@ from tests.crash.kills import (
     to_the_end,
 )
 from tests.crash.processes import Ended, Go
-from tests.crash.runs import BEGUN, COMMITTED, Events, Fault, Subject, at_boundary, reopened, run_process
+from tests.crash.runs import BEGUN, COMMITTED, CUT, Events, Fault, Subject, at_boundary, reopened, run_process
 from tests.crash.workload import plan
 
 PAGE = 4096
@@ -165,10 +165,11 @@ class PowerCut(NoFault):
     disk: Disk
     delay: float
 
-    def inject(self, pid: int, go: Go) -> None:
+    def inject(self, pid: int, go: Go, events: Events) -> None:
         _run("sync", "--file-system", str(self.disk.folder))
         go()
         time.sleep(self.delay)
+        events.send(CUT)
         self.disk.cut_power()
         os.kill(pid, signal.SIGKILL)
 

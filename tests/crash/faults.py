@@ -37,7 +37,7 @@ class NoFault:
     def arm(self, events: Events) -> None:
         """Prepare the fault in the process, before it opens the frontier."""
 
-    def inject(self, pid: int, go: Go) -> None:
+    def inject(self, pid: int, go: Go, events: Events) -> None:
         """Cause the fault from outside; the process begins at `go`, or when this returns."""
 
     def accepts(self, ended: Ended) -> bool:
@@ -93,7 +93,7 @@ class AtTime(NoFault):
 
     delay: float
 
-    def inject(self, pid: int, go: Go) -> None:
+    def inject(self, pid: int, go: Go, events: Events) -> None:
         go()
         time.sleep(self.delay)
         os.kill(pid, signal.SIGKILL)
@@ -113,7 +113,7 @@ class AtCall(NoFault):
     def __post_init__(self) -> None:
         self.fails = self.what != "signal=KILL"
 
-    def inject(self, pid: int, go: Go) -> None:
+    def inject(self, pid: int, go: Go, events: Events) -> None:
         inject = f"inject={self.call}:{self.what}:when={self.number}"
         self._strace = traced(pid, "-o", os.devnull, "-e", f"trace={self.call}", "-e", inject)
         go()

@@ -27,8 +27,9 @@ from tests.crash.oracle import differences
 from tests.crash.processes import Ended, Go, in_child
 from tests.crash.workload import START, Ledger, Step, Worker, any_options, on_model, settings_of
 
-STEP, BEGUN, COMMITTED, DONE, LINES = b"s", b"b", b"c", b"d", b"l"
-"""Kinds of events: a step begins, a commit begins, a commit has returned, all steps are done, a number of lines."""
+STEP, BEGUN, COMMITTED, DONE, LINES, CUT = b"s", b"b", b"c", b"d", b"l", b"x"
+"""Kinds of events: a step begins, a commit begins, a commit has returned, all steps are done, a number of lines; the
+power is about to be cut."""
 
 _EVENT = struct.Struct("<ci")
 _OPENING = -1  # the number that stands for the opening among the steps
@@ -45,7 +46,7 @@ class Fault(Protocol):
 
     def arm(self, events: Events) -> None: ...
 
-    def inject(self, pid: int, go: Go) -> None: ...
+    def inject(self, pid: int, go: Go, events: Events) -> None: ...
 
     def accepts(self, ended: Ended) -> bool: ...
 
@@ -53,7 +54,7 @@ class Fault(Protocol):
 
 
 class Events:
-    """The pipe over which a process reports its events."""
+    """The pipe over which a process reports its events, and what injects a fault its own."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -139,7 +140,11 @@ def run_process(subject: Subject, steps: list[Step], fault: Fault, *, changed: d
     read, write = os.pipe()
     start = pickle.loads(subject.model)
     assert isinstance(start, Ledger)
-    ended = in_child(lambda: _work(subject, steps, fault, changed, Events(write), start), meanwhile=fault.inject)
+    events = Events(write)
+    ended = in_child(
+        lambda: _work(subject, steps, fault, changed, events, start),
+        meanwhile=lambda pid, go: fault.inject(pid, go, events),
+    )
     os.close(write)
     outcome = Outcome(ended, subject, list(read_events(read)))
     if not fault.accepts(ended):
@@ -260,19 +265,24 @@ def _candidates(
     *,
     failed: bool,
 ) -> Iterator[Ledger]:
-    """Yield the possible states of the frontier: that of the last commit that returned, or of the one that had begun.
+    """Yield the possible states of the frontier: that of the last commit that returned, or of one that had begun.
 
-    A commit that raised an error does not count. Each state is also yielded with the command applied that was left in
-    the mailbox, if any.
+    A commit that raised an error does not count. One that returned while the power was being cut is one that had begun:
+    the system may still call a sync a success then. Each state is also yielded with the command applied that was left
+    in the mailbox, if any.
     """
     asked = max((step for kind, step in events if kind == STEP), default=_OPENING)
     now = _time_of(steps, events)
-    commits = [(kind, step) for kind, step in events if kind in (BEGUN, COMMITTED)]
-    returned = [step for kind, step in commits if kind == COMMITTED]
-    boundaries: list[int | None] = [returned[-1] if returned else None]
-    if commits and commits[-1][0] == BEGUN and not failed:
-        boundaries.append(commits[-1][1])
-    if failed and returned and returned[-1] == asked and steps[asked].op in ("delete", "drop"):
+    kinds = [kind for kind, _ in events]
+    cut = kinds.index(CUT) if CUT in kinds else len(events)
+    returned = [number for number, kind in enumerate(kinds[:cut]) if kind == COMMITTED]
+    after = returned[-1] + 1 if returned else 0
+    commits = [(kind, step) for kind, step in events[after:] if kind in (BEGUN, COMMITTED)]
+    if failed and commits and commits[-1][0] == BEGUN:
+        commits.pop()
+    boundaries: list[int | None] = [events[after - 1][1] if returned else None]
+    boundaries += [step for kind, step in commits if kind == BEGUN]
+    if failed and returned and boundaries[0] == asked and steps[asked].op in ("delete", "drop"):
         refused = at_boundary(subject, steps, asked - 1 if asked else None, now, changed)
         refused.commands += 1  # what it keeps had no room: that it was refused is committed, with its audit entry
         yield refused

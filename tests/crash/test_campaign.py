@@ -15,7 +15,7 @@ from tests.crash.faults import STRACE, AtEvent, NoFault, traced
 from tests.crash.figures import Unavailable
 from tests.crash.kills import begun
 from tests.crash.processes import Go
-from tests.crash.runs import COMMITTED, Subject, run_process
+from tests.crash.runs import COMMITTED, Events, Subject, run_process
 from tests.crash.workload import Step, on_model, plan
 from tests.stateful.model import PLAIN
 from tests.support import PATIENCE
@@ -40,7 +40,7 @@ def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(tmp_p
     calls = "trace=openat,writev,pwritev,pwrite64,fdatasync"
 
     class Watched(NoFault):
-        def inject(self, pid: int, go: Go) -> None:
+        def inject(self, pid: int, go: Go, events: Events) -> None:
             self.strace = traced(pid, "-o", str(log), "-s", "0", "-e", calls)
             go()
 

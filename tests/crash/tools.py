@@ -33,14 +33,15 @@ def run_with_fault(subject: Subject, work: Work, fault: Fault) -> tuple[Ended, i
     """Do `work` in a process under a fault; return how that ended, and the number of lines, if they were counted."""
     read, write = os.pipe()
 
+    events = Events(write)
+
     def armed() -> bool:
-        events = Events(write)
         fault.arm(events)
         work(subject.folder)
         events.send(DONE)
         return True
 
-    ended = in_child(armed, meanwhile=fault.inject)
+    ended = in_child(armed, meanwhile=lambda pid, go: fault.inject(pid, go, events))
     os.close(write)
     fault.clear()
     return ended, sum(value for kind, value in read_events(read) if kind == LINES)
