@@ -123,6 +123,10 @@ class FrontierReads:
         """Return whether the crawl was terminated."""
         return self.reader.summary().state is CrawlState.TERMINATED
 
+    def queue_count(self) -> int:
+        """Return the number of queues."""
+        return sum(self.reader.summary().queues.values())
+
     def scan(self) -> AbstractContextManager[tuple[Report, Iterator[QueueRecord]]]:
         """Hold one snapshot until the end of the `with` block, as `Reader.scan`."""
         return self.reader.scan()

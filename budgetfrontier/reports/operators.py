@@ -244,6 +244,9 @@ class CrawlOperator(Protocol):
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated, in any partition that answers. O(1)."""
 
+    def queue_count(self) -> int:
+        """Return the number of queues, in the partitions that answer. O(1)."""
+
     def scan(self) -> AbstractContextManager[tuple[Report, Iterator[QueueRecord]]]:
         """Return the report without its queues, and all queues in order of creation, within a `with` block."""
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -529,6 +529,17 @@ def test_queues_of_all_partitions_are_selected_by_one_command(cli: Cli, at_rest:
     assert cli("wake", "--match", r"regex:^https://h[0-5]\.", "--state", "RETIRED")[1].startswith("6 of 6 queues")
     assert cli("wake", "--match", "*")[1].startswith("6 of 12 queues were woken: 6 RETIRED, with ")
     assert "no queue is selected by regex:(a+)+$" in cli("wake", "--match", "regex:(a+)+$")[2]
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_a_command_on_many_queues_tells_no_age_of_figures_that_it_does_not_show(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told_late(*_: object) -> Never:
+        raise AssertionError("owners are too busy to answer at once: the figures are from their summaries")
+
+    monkeypatch.setattr(ClusterOperator, "head", told_late)
+    assert cli("snooze", "--match", "domain:test", "--for", "1m")[0] == 0
 
 
 def test_what_followed_an_adjustment_is_told_of_all_partitions(cli: Cli, at_rest: None) -> None:

@@ -138,6 +138,11 @@ class ClusterOperator:
         standings = self.owners.again().standings()  # whose ages are not those of figures that are shown
         return any(one.summary.state is CrawlState.TERMINATED for one in standings.values())
 
+    def queue_count(self) -> int:
+        """Return the number of queues in the partitions that answer."""
+        standings = self.owners.again().standings()  # whose ages are not those of figures that are shown
+        return sum(sum(one.summary.queues.values()) for one in standings.values())
+
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
         """Return the report without its queues, and the queues by partition, in order of creation."""

@@ -57,7 +57,7 @@ def announce(operator: CrawlOperator, match: str) -> None:
 
 def announce_pass(compared_with: str, *crawls: CrawlOperator) -> None:
     """Say that many queues are compared with something, if crawls have many."""
-    queues = sum(sum(crawl.head().totals.queues.values()) for crawl in crawls)
+    queues = sum(crawl.queue_count() for crawl in crawls)
     if queues >= MANY:
         note(f"comparing {counted(queues, 'queue')} with {clean(compared_with)} ...")
 
