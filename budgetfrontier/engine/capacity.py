@@ -27,9 +27,8 @@ def admit_each(
             results.append(_admit(frontier, uri) if _has_room(frontier, uri) else Admission.FULL)
     else:
         while (room := _room(frontier, len(uris) - len(results), maxsize)) > 0:
-            for part in parts(
-                uris[len(results) : len(results) + room]
-            ):  # each is one operation: all are admitted, or none
+            fitting = uris[len(results) : len(results) + room]
+            for part in parts(fitting):  # each is one operation: all are admitted, or none
                 try:
                     results += frontier.schedule_each(part)
                 except PolicyError:  # raised for one URI; the others must not fail with it

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
+from functools import partial
 from itertools import islice
 from math import inf
 from typing import Any
@@ -38,8 +39,10 @@ class QueueCache:
         self._env = env
         self._table = env.db[keys.QUEUES]
         self._counters = counters
-        self.cache: dict[int, QueueRecord] = {} if kernel is None else kernel.QueueRecords()
+        records: Any = {} if kernel is None else kernel.QueueRecords()
+        self.cache: dict[int, QueueRecord] = records
         """Records in memory, by id; who changes one that was found here adds its id to `dirty`."""
+        self._drop_records = partial(_drop_oldest, records) if kernel is None else records.drop_oldest
         self.dirty: set[int] = set() if kernel is None else kernel.QueueIds()
         """The records to be written at the next commit, by id."""
         self.ids: dict[str, int] = {}
@@ -187,16 +190,16 @@ class QueueCache:
             self._ahead |= bool(self.dirty)
             self._env.most_queues -= len(self.dirty)  # LMDB has their pages in memory until the commit
             self.flush()
-            _drop_oldest(self.cache)
+            self._drop_records(_excess(self.cache))
         if len(self.ids) > CACHE:
-            _drop_oldest(self.ids)
+            _drop_oldest(self.ids, _excess(self.ids))
 
 
-def _drop_oldest(cache: Any) -> None:
-    """Drop the oldest entries until a quarter of the room is free: any excess was added at once."""
-    excess = len(cache) - CACHE + CACHE // 4
-    if not isinstance(cache, dict):
-        cache.drop_oldest(excess)  # they are the kernel's
-        return
-    for key in list(islice(cache, excess)):
+def _excess(cache: Sized) -> int:
+    """Return how many entries are to be dropped until a quarter of the room is free: any excess was added at once."""
+    return len(cache) - CACHE + CACHE // 4
+
+
+def _drop_oldest(cache: dict[Any, Any], number: int) -> None:
+    for key in list(islice(cache, number)):
         del cache[key]

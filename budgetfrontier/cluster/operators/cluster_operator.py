@@ -20,7 +20,7 @@ from budgetfrontier.cluster.operators.partition_rows import PartitionRow, partit
 from budgetfrontier.cluster.operators.steering_plan import SteeringPlan
 from budgetfrontier.cluster.operators.worker_disks import limits_of_disks
 from budgetfrontier.cluster.partitions.partition_progress import PartitionProgress, crawl_state, limit_reached
-from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease
+from budgetfrontier.core.model import CrawlState, CrawlUri, DeadLetter, QueueRecord, Run, StoredLease, Summary
 from budgetfrontier.core.units import counted
 from budgetfrontier.engine.commands.scheduling import uri_from
 from budgetfrontier.errors import ConnectionLost, FrontierError
@@ -135,13 +135,15 @@ class ClusterOperator:
 
     def is_terminated(self) -> bool:
         """Return whether the crawl was terminated in any partition: then it is in all, once they have read that."""
-        standings = self.owners.again().standings()  # whose ages are not those of figures that are shown
-        return any(one.summary.state is CrawlState.TERMINATED for one in standings.values())
+        return any(summary.state is CrawlState.TERMINATED for summary in self._summaries())
 
     def queue_count(self) -> int:
         """Return the number of queues in the partitions that answer."""
-        standings = self.owners.again().standings()  # whose ages are not those of figures that are shown
-        return sum(sum(one.summary.queues.values()) for one in standings.values())
+        return sum(sum(summary.queues.values()) for summary in self._summaries())
+
+    def _summaries(self) -> list[Summary]:
+        """Return the summaries of the partitions that answer, for what is not shown: their ages are not told."""
+        return [one.summary for one in self.owners.again().standings().values()]
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:

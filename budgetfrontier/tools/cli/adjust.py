@@ -37,10 +37,7 @@ def register(commands: Commands) -> None:
         metavar="KEY,KEY...",
         help="short for --match queues:KEY,KEY...: these queues; keys with a comma as a JSON list",
     )
-    parser.add_argument(
-        "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
-        help="any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
-    )  # fmt: skip
+    add_settings(parser, "any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s")
     parser.add_argument("--total-budget", type=common.whole, metavar="N", help="short for --set queue_total_budget=N")
     parser.add_argument(
         "--replenish", type=common.whole, metavar="N", help="short for --set balance_replenish_amount=N"
@@ -98,8 +95,6 @@ def change(args: argparse.Namespace, operator: CrawlOperator, op: str, match: st
 
 def _read_adjustment(args: argparse.Namespace) -> Override | None:
     """Return the override that the arguments of `adjust` ask for; None with --file, --list and --remove."""
-    from budgetfrontier.settings.overrides import validate_override
-
     settings = given_settings(args, queue_total_budget=args.total_budget, balance_replenish_amount=args.replenish)
     if args.list or args.remove is not None or args.adjustment_file is not None:
         if settings or args.match != "*" or args.queues is not None:
@@ -109,8 +104,24 @@ def _read_adjustment(args: argparse.Namespace) -> Override | None:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
     if args.format == "csv":
         args.usage("csv is for --list")
-    match = args.match if args.queues is None else f"queues:{args.queues}"
-    warnings: list[str] = []  # validate here, so that errors do not have to come back from a running engine
+    return validated(args.match if args.queues is None else f"queues:{args.queues}", settings)
+
+
+def add_settings(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the option --set, which `given_settings` reads, with its help."""
+    parser.add_argument(
+        "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings", help=what
+    )
+
+
+def validated(match: str, settings: dict[str, Any]) -> Override:
+    """Return an adjustment, and print the warnings of its settings. Raises SettingsError.
+
+    It is validated here, so that errors do not have to come back from a running engine.
+    """
+    from budgetfrontier.settings.overrides import validate_override
+
+    warnings: list[str] = []
     override = validate_override(match, settings, folder=Path(), warnings=warnings)
     common.warn(warnings)
     return override

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.tools.cli import common
-from budgetfrontier.tools.cli.adjust import assignment, change, given_settings
+from budgetfrontier.tools.cli.adjust import add_settings, change, given_settings, validated
 from budgetfrontier.tools.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.on_crawl import on_crawl
@@ -38,10 +37,9 @@ def register(commands: Commands) -> None:
         "--match", metavar="PATTERN", help="with add and remove: surt:, domain:, host:, queue:, label: or regex:"
     )
     parser.add_argument("--order", type=common.whole, metavar="N", help="with add: later than sheets of lower numbers")
-    parser.add_argument(
-        "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
-        help="with set: a setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
-    )  # fmt: skip
+    add_settings(
+        parser, "with set: a setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only print what would change, for which queues")
     common.add_format(parser)
     add_who(parser)
@@ -61,8 +59,6 @@ def sheet(args: argparse.Namespace, operator: CrawlOperator) -> int:
 
 def _read(args: argparse.Namespace) -> Override:
     """Return the adjustment that the arguments ask for."""
-    from budgetfrontier.settings.overrides import validate_override
-
     if args.format == "csv":
         args.usage("csv is for list")
     if not args.name:
@@ -77,10 +73,7 @@ def _read(args: argparse.Namespace) -> Override:
             args.usage(f"{args.action} needs --match PATTERN{more}; --set is for set")
         match, settings = args.match, {"sheet" if args.action == "add" else "without_sheet": args.name}
         settings |= {"sheet_order": args.order} if args.order else {}
-    warnings: list[str] = []
-    override = validate_override(match, settings, folder=Path(), warnings=warnings)
-    common.warn(warnings)
-    return override
+    return validated(match, settings)
 
 
 def _rows(operator: CrawlOperator) -> Iterator[tuple[Any, ...]]:

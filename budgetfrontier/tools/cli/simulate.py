@@ -9,11 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from budgetfrontier.tools.cli import common
-from budgetfrontier.tools.cli.adjust import assignment, given_settings
+from budgetfrontier.tools.cli.adjust import add_settings, given_settings, validated
 from budgetfrontier.tools.cli.common import ClusterUrl, Commands, add_command, add_job
 from budgetfrontier.tools.cli.exits import OK
 from budgetfrontier.tools.cli.maintain import size
@@ -44,10 +43,7 @@ def register(commands: Commands) -> None:
     common.add_config(
         parser, "with --cluster: the configuration of the workers, whose `cluster.snapshots` are simulated"
     )
-    parser.add_argument(
-        "--set", action="append", default=[], type=assignment, metavar="NAME=VALUE", dest="settings",
-        help="a setting as in `adjust`, repeatable: queue_total_budget=500",
-    )  # fmt: skip
+    add_settings(parser, "a setting as in `adjust`, repeatable: queue_total_budget=500")
     parser.add_argument("--match", default="*", metavar="PATTERN", help="for which URIs, as in `adjust` (default: all)")
     parser.add_argument("--cost-policy", metavar="POLICY", help="short for --set cost_policy=POLICY")
     parser.add_argument(
@@ -125,16 +121,12 @@ def _interrupt(name: str) -> NoReturn:
 
 def _changes(args: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
     """Return the adjustments that are asked for."""
-    from budgetfrontier.settings.overrides import validate_override
-
     settings = given_settings(args, cost_policy=args.cost_policy)
     if not settings:
         if args.match != "*":
             args.usage("--match is for --set: which URIs the settings are for")
         return []
-    warnings: list[str] = []
-    override = validate_override(args.match, settings, folder=Path(), warnings=warnings)
-    common.warn(warnings)
+    override = validated(args.match, settings)
     return [(override.match, override.set)]
 
 
